@@ -19,6 +19,7 @@ from maxent.core.potentials import Potential
 from maxent.core.problem import Problem
 from maxent.core.solvers.base import Solution
 from maxent.density.evidence import RecordWeights
+from maxent.density.intervals import check_method
 from maxent.density.link import DensityLink
 from maxent.density.model import Certificate, FittedDensity
 from maxent.density.origin import Origin
@@ -265,6 +266,18 @@ class BlockDensityTask(DensityTask):
 
     def _problem(self, features: Any, potential: Potential) -> Problem:
         return Problem(self.entropy, features, potential, observed=InBlocks())
+
+    def with_intervals(
+        self, density: FittedDensity, w: Array, method: str, **settings: Any
+    ) -> FittedDensity:
+        """Refuses all but "none": curvature and refits are over points in memory."""
+        check_method(method)
+        if method != "none":
+            raise ValueError(
+                f"intervals={method!r} are of tables in memory: fit without, and take "
+                "DensityTask.with_laplace of a sample of the rows"
+            )
+        return density
 
     def _fitted(
         self, problem: Problem, solution: Solution, beta: Array, origin: Origin

@@ -18,6 +18,7 @@ from maxent.core.problem import Problem
 from maxent.core.solvers.base import Solution, Status
 from maxent.density.evidence import Evidence, RecordWeights
 from maxent.density.explanation import Explanation, MeanPlace, explain
+from maxent.density.intervals import Interval, Laplace, Refits, check_level, check_output
 from maxent.density.link import DensityLink
 from maxent.density.origin import Origin
 from maxent.density.points import Points, check_missing
@@ -179,6 +180,8 @@ class FittedDensity:
         `tau` of the logistic output.
     evidence : Evidence or None
         Number and weights of the records, for the bound; None in files of before.
+    uncertainty : Laplace, Refits or None
+        What ``intervals`` are made of; None where none were asked for.
 
     Examples
     --------
@@ -210,6 +213,7 @@ class FittedDensity:
     certificate: Certificate
     prevalence: float
     evidence: Evidence | None = field(default=None, metadata=io.LATER)
+    uncertainty: Laplace | Refits | None = field(default=None, metadata=io.LATER)
 
     def __post_init__(self) -> None:
         for part, kind in (
@@ -217,10 +221,12 @@ class FittedDensity:
             (self.entropy, Entropy),
             (self.link, DensityLink),
             *(() if self.evidence is None else [(self.evidence, Evidence)]),
+            *(() if self.uncertainty is None else [(self.uncertainty, Laplace | Refits)]),
             *((operator, Operator) for operator in self.operators),
         ):
             if not isinstance(part, kind):
-                raise TypeError(f"expected a {kind.__name__}, got {part!r:.60}")
+                name = getattr(kind, "__name__", str(kind))
+                raise TypeError(f"expected a {name}, got {part!r:.60}")
         count = sum(operator.n_features for operator in self.operators)
         variables = (len(self.schema.continuous),)
         expected = {
@@ -370,6 +376,64 @@ class FittedDensity:
             if drop:
                 theta[rows][missing_rows(part)] = np.nan
         return theta
+
+    def intervals(
+        self,
+        X: Any,
+        level: float = 0.9,
+        output: str = "raw",
+        *,
+        clamp: bool = True,
+        missing: str = "error",
+    ) -> Interval:
+        """Between which values an output lies at each row of X, by itself, at a level.
+
+        Of a density fitted with ``intervals``. By "laplace" they are symmetric in the log density,
+        or in the exponent of the cloglog output: `value +- z sqrt(g' Sigma g)`, given the features
+        in use. By "bootstrap" the deviation is that of refits to resampled records. How often
+        either holds the truth is in docs/density.md.
+
+        Parameters
+        ----------
+        X : table (n_rows, n_variables)
+            Cells.
+        level : float, default 0.9
+            How often the interval at a row should hold the truth.
+        output : str, default "raw"
+            "raw", "log", "cloglog" or "logistic".
+        clamp : bool, default True
+            As of ``predict``.
+        missing : "error" or "drop", default "error"
+            As of ``predict``.
+
+        >>> from maxent import MaxentDensity
+        >>> X = np.linspace(0, 1, 50)[:, None]
+        >>> model = MaxentDensity("lq", intervals="laplace").fit(X, np.arange(50) > 30)
+        >>> low, high = model.density_.intervals(X, output="cloglog")
+        >>> middle = model.predict(X, "cloglog")
+        >>> bool(((low < middle) & (middle < high)).all())
+        True
+        """
+        known = self.known_uncertainty()
+        check_level(level)
+        check_output(output)
+        check_missing(missing)
+        X, drop = X if is_frame(X) else np.asarray(X), missing == "drop"
+        ends = known.ends(self, self.schema.read(X, missing=drop), output, level, clamp)
+        if drop:
+            lost = missing_rows(X)
+            ends = Interval(*(np.where(lost, np.nan, end) for end in ends))
+        return ends
+
+    def known_uncertainty(self) -> Laplace | Refits:
+        """``uncertainty``, or an error that says how to have it."""
+        if self.uncertainty is None:
+            raise ValueError(
+                "this density was fitted without intervals: fit it with "
+                'MaxentDensity(intervals="laplace"), or take DensityTask.with_laplace or '
+                "with_refits (`maxent fit --intervals`)"
+            )
+        return self.uncertainty
 
     def output(self, theta: Array, output: str, prevalence: float | None = None) -> Array:
         """An output from scores; see ``predict``."""

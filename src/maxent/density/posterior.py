@@ -31,7 +31,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maxent.core.entropies import Shannon
-from maxent.features import Cells, bind
+from maxent.density.intervals import bound_features, curvature
+from maxent.features import Cells
 from maxent.rows.arrays import Array
 
 if TYPE_CHECKING:
@@ -100,21 +101,16 @@ class Posterior:
         if not raw.sum() > 0:
             raise ValueError(f"{cells.n_cells} cells of no weight: give those of the region")
         q = raw / raw.sum()
-        features = bind(density.operators, _clamped(density, cells), True)
-        mean, curvature = features.moments(q), features.gram(q, q)
+        features = bound_features(density.operators, density, cells)
         n = density.n_presences if density.evidence is None else density.evidence.effective
         # of a kernel's features the prior is normal, with the strength beta^2 of the penalty
         prior = np.where(density.kinds == "k", n * density.beta**2, (n * density.beta) ** 2 / 2)
-        precision = n * curvature + np.diag(prior)
-        # rounding alone could leave a direction without any precision
-        values, vectors = np.linalg.eigh((precision + precision.T) / 2)
-        values = np.maximum(values, values.max(initial=0) * len(values) * np.finfo(float).eps)
-        covariance = (vectors / values) @ vectors.T
-        return cls(density, mean + curvature @ density.weights, covariance)
+        known = curvature(features, q, density.weights, n, prior)
+        return cls(density, known.mean + known.curved, known.covariance)
 
     def slopes(self, cells: Cells) -> Array:
         """`g` at cells that were read by the schema of the density, (n_cells, n_used)."""
-        features = bind(self.density.operators, _clamped(self.density, cells), True)
+        features = bound_features(self.density.operators, self.density, cells)
         return features.columns() - self.centre
 
     def at(self, X: Any) -> Places:
@@ -226,10 +222,3 @@ class Places:
         gained = np.einsum("ij,ij->i", spread @ importance, spread)
         known = np.einsum("ij,ij->i", spread, self.slopes)
         return told * gained / (1 + told * known)
-
-
-def _clamped(density: FittedDensity, cells: Cells) -> Cells:
-    """Cells with variables held in the ranges of the fit, as its scores have them."""
-    low, high = density.scorer.limits(cells.values.dtype)
-    values = np.clip(cells.values, low[:, None], high[:, None])
-    return Cells(values.astype(cells.values.dtype, copy=False), cells.codes)

@@ -10,18 +10,30 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxent._support.checks import positive
+from maxent._support.jobs import in_threads
+from maxent._support.threads import one_blas_thread
 from maxent.core import potentials
-from maxent.core.entropies import Entropy, Relative
+from maxent.core.entropies import Entropy, Relative, Shannon
 from maxent.core.path import multiplier_grid, solution_path
 from maxent.core.potentials import Potential
 from maxent.core.problem import Problem
 from maxent.core.solvers.base import Solution
+from maxent.density.intervals import (
+    Refits,
+    bound_features,
+    check_method,
+    curvature,
+    prior_precision,
+)
 from maxent.density.model import FittedDensity
 from maxent.density.origin import Offered, Origin, kinds_of
 from maxent.density.points import Points
 from maxent.density.regularization import Rule, spread
 from maxent.features import Operator, OperatorMap, bind, part_of
 from maxent.rows.arrays import Array
+
+_KNOTS = 200  # of a curve, in refits
+_REFIT_TOL = 1e-5  # duality gap of refits
 
 
 class Fit(NamedTuple):
@@ -199,6 +211,149 @@ class DensityTask:
         return FittedDensity.from_solution(
             self.points, operators, beta, problem, solution, origin, self.prevalence
         )
+
+    # -- intervals -----------------------------------------------------------------------------
+
+    def with_intervals(
+        self, density: FittedDensity, w: Array, method: str, **settings: Any
+    ) -> FittedDensity:
+        """The density of weights w of the problem, with intervals by a method or by "none".
+
+        ``settings`` are those of ``with_refits``.
+        """
+        check_method(method)
+        if method == "none":
+            return density
+        if method == "laplace":
+            return self.with_laplace(density)
+        start = np.zeros(self.features.n_features)
+        start[self.posed.chosen] = w
+        return self.with_refits(density, start, **settings)
+
+    def with_laplace(self, density: FittedDensity) -> FittedDensity:
+        """A density of this task's records, with the curvature that its intervals are made of.
+
+        Curvature is over the points of this task, which stand for those of the density where these
+        are more. It is that of the features in use: the interval is one given their choice.
+        """
+        if not isinstance(self.entropy, Shannon):
+            raise ValueError(
+                f"intervals are of densities of Shannon's entropy, got {self.entropy!r}"
+            )
+        if not np.isfinite(density.beta).all():
+            raise ValueError(
+                "intervals by laplace need the penalties of the weights, which a mean of densities "
+                "does not know: take intervals by bootstrap, or fit the species by itself"
+            )
+        points, c, size = self.points, self.multiplier, len(density.weights)
+        # of features of kernels beta^2 is the strength of a square, which c multiplies
+        beta = density.beta / np.where(density.kinds == "k", np.sqrt(c), c)
+        potential = potentials.scaled(self.potential(beta, density.kinds), c)
+        potential.check_size(size)
+        n = points.record_weights.evidence().effective
+        features = bound_features(density.operators, density, points.cells)
+        theta = density.scorer.scores(points.cells)
+        odds = np.exp(theta - theta.max(initial=-np.inf))
+        fitted, predicted = (mass * odds / (mass @ odds) for mass in (points.default, points.mass))
+        prior = prior_precision(potential, size, n)
+        known = curvature(
+            features, fitted, density.weights, n, prior, predicted if points.biased else None
+        )
+        return replace(density, uncertainty=known)
+
+    def with_refits(
+        self,
+        density: FittedDensity,
+        w: Array | None = None,
+        *,
+        n: int = 100,
+        blocks: Array | None = None,
+        seed: int = 0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> FittedDensity:
+        """A density of this task's records, with refits to resampled ones for its intervals.
+
+        Refits start from the fit. They choose among the features it uses, those next to the records
+        and 200 knots of each curve, and stop at a gap of 1e-5.
+
+        Parameters
+        ----------
+        density : FittedDensity
+            The density.
+        w : array (n_features,), default None
+            Weights of all features where refits start, such as ``Fit.w``.
+        n : int, default 100
+            How many refits.
+        blocks : array (n_points,), default None
+            The block of each point: whole blocks are drawn, so that records near one another come
+            and go together. None draws single records.
+        seed : int, default 0
+            Seed of the draws; the same for any number of threads.
+        n_jobs : int, default None
+            Threads.
+        verbose : int, default 0
+            1 shows a progress line.
+        """
+        if not isinstance(self.entropy, Shannon):
+            raise ValueError(
+                f"intervals are of densities of Shannon's entropy, got {self.entropy!r}"
+            )
+        if n < 2:
+            raise ValueError(f"intervals need 2 refits or more, got {n!r}")
+        start = np.zeros(self.features.n_features) if w is None else w
+        task, index = replace(self, tol=max(self.tol, _REFIT_TOL), verbose=0).thinned(start, _KNOTS)
+        start = start[index]
+        if blocks is None:
+            drawn, n_blocks = self.resampled(n, seed), 0
+        else:
+            drawn, n_blocks = self._in_blocks(n, np.asarray(blocks), seed)
+
+        def refit(counts: Array) -> tuple[Array, float, float]:
+            other = task.with_counts(counts)
+            if other.is_empty:  # no feature varies over these records: the default density
+                even = float(np.log(self.points.n_points))
+                return np.zeros(start.size), even, even
+            found = other.fit(start)
+            return found.w, found.density.log_partition, found.density.raw_entropy
+
+        with one_blas_thread():
+            fits = in_threads("bootstrap", refit, drawn, n_jobs, verbose)
+        weights = np.array([one for one, _, _ in fits]).T
+        # where the density is over more cells than the points that stand for them here
+        more = np.log(density.n_points / self.points.n_points)
+        used = np.flatnonzero(weights.any(axis=1))
+        refits = Refits(
+            tuple(part_of(task.operators, used)),
+            weights[used],
+            np.array([log_partition for _, log_partition, _ in fits]) + more,
+            np.array([entropy for _, _, entropy in fits]) + more,
+            blocks=n_blocks,
+        )
+        return replace(density, uncertainty=refits)
+
+    def _in_blocks(self, n: int, blocks: Array, seed: int) -> tuple[list[Array], int]:
+        """Counts of records whose blocks were drawn with replacement; and how many there are."""
+        points = self.points
+        if blocks.shape != (points.n_cells,):
+            raise ValueError(
+                f"blocks needs one number per point, shape ({points.n_cells},), got {blocks.shape}"
+            )
+        number = np.unique(blocks, return_inverse=True)[1]
+        occupied = np.unique(number[points.counts > 0])
+        if occupied.size < 2:
+            raise ValueError(
+                "all records lie in one block, so no blocks of them can be drawn: make the blocks "
+                "smaller"
+            )
+        rng, drawn = np.random.default_rng(seed), []
+        for _ in range(n):
+            times = np.zeros(int(number.max()) + 1)
+            times[occupied] = rng.multinomial(
+                occupied.size, np.full(occupied.size, 1 / occupied.size)
+            )
+            drawn.append(points.counts * times[number])
+        return drawn, int(occupied.size)
 
     # -- other tasks ---------------------------------------------------------------------------
 

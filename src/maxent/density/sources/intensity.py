@@ -10,6 +10,7 @@ import numpy as np
 
 from maxent import io
 from maxent.core.entropies import Shannon
+from maxent.density.intervals import Interval, quantile
 from maxent.density.link import DensityLink
 from maxent.density.model import FittedDensity
 from maxent.density.points import Points
@@ -139,6 +140,36 @@ class FittedIntensity:
         if output == "intensity":
             return intensity
         return area * intensity if output == "count" else -np.expm1(-area * intensity)
+
+    def intervals(
+        self,
+        X: Any,
+        level: float = 0.9,
+        output: str = "intensity",
+        *,
+        area: Any = 1.0,
+        clamp: bool = True,
+        missing: str = "error",
+    ) -> Interval:
+        """Between which values an output lies at each row of X, by itself, at a level.
+
+        Of an intensity fitted with ``intervals``; see ``FittedDensity.intervals`` for how, and
+        ``predict`` for the outputs. "intensity", "probability" and "count" have those of the log
+        intensity, whose scale is not known exactly either.
+        """
+        density, known = self.density, self.density.known_uncertainty()
+        if output not in OUTPUTS:
+            return density.intervals(X, level, output, clamp=clamp, missing=missing)
+        middle = self.predict(X, output, area=area, clamp=clamp, missing=missing)
+        if self.log_scale is None:
+            return density.intervals(X, level, "raw", clamp=clamp, missing=missing)
+        cells = density.schema.read(X, missing=missing == "drop")
+        reach = quantile(level) * known.scaled_deviation(density, cells, clamp)
+        if output == "probability":
+            with np.errstate(divide="ignore", over="ignore"):
+                rate = -np.log1p(-middle)
+                return Interval(*(-np.expm1(-rate * np.exp(s * reach)) for s in (-1, 1)))
+        return Interval(*(middle * np.exp(s * reach) for s in (-1, 1)))
 
     def deviation(self, X: Any, name: str, *, clamp: bool = True) -> Array:
         """The log of what a source adds to the intensity at the rows of X: where it disagrees.

@@ -11,11 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from maxent._support.jobs import in_threads
+from maxent._support.threads import one_blas_thread
 from maxent.core import potentials
 from maxent.core.entropies import DirectSum, Shannon
 from maxent.core.potentials import Families, Potential, Quadratic
 from maxent.core.problem import Problem
 from maxent.core.solvers.base import Solution
+from maxent.density.intervals import Laplace, Refits, check_method, inverse, prior_precision
 from maxent.density.link import DensityLink
 from maxent.density.model import Certificate
 from maxent.density.origin import Offered, kinds_of
@@ -24,12 +27,14 @@ from maxent.density.recipe import Recipe
 from maxent.density.regularization import spread
 from maxent.density.sources.columns import SomeCells
 from maxent.density.sources.intensity import FittedIntensity, SourceFit, density_over
+from maxent.density.sources.resampling import Draw
 from maxent.density.sources.source import Entries, Source
-from maxent.features import Cells, Operator, OperatorMap, Schema, part_of
+from maxent.features import Cells, Operator, OperatorMap, Schema, bind, part_of
 from maxent.features.base import FeatureRows
 from maxent.features.cells import is_frame, missing_rows
 from maxent.rows.arrays import Array
 
+_REFIT_TOL = 1e-5  # duality gap of refits
 _SCALE_STRENGTH = 1e-6  # of the square of a log scale, so that a finite gap is there to certify
 _EFFORT_VARIANCE = 10.0  # of the weight of an effort column in standard deviations
 
@@ -157,20 +162,32 @@ class SourcesTask:
 
     def among(self, kept: Sequence[Array | None]) -> SourcesTask:
         """Some rows of each source (a mask; None leaves the source out), the same features."""
-        sources, masks = [], []
-        for source, entries, rows in zip(self.sources, self.entries, kept, strict=True):
-            masks.append(np.zeros(entries.row.size, bool) if rows is None else rows[entries.row])
-            if rows is not None:
-                sources.append(source.take(np.flatnonzero(rows)))
-        index = np.flatnonzero(np.concatenate(masks))
-        points = self.points
-        parts = (points.counts[index], points.mass[index], points.prior[index])
-        some = Points(points.schema, points.cells.take(index), *parts)
-        features = OperatorMap([part.take(index) for part in self.features.parts], index.size)
-        entries_kept = tuple(source.entries() for source in sources)
-        return SourcesTask(
-            tuple(sources), self.recipe, some, self.operators, features, entries_kept
+        return self._of_rows(
+            [
+                None if rows is None else (source.take(np.flatnonzero(rows)), np.flatnonzero(rows))
+                for source, rows in zip(self.sources, kept, strict=True)
+            ]
         )
+
+    def _of_rows(self, drawn: Sequence[tuple[Source, Array] | None]) -> SourcesTask:
+        """The task of sources made of rows of these, each row as often as it is named."""
+        known = [one for one in drawn if one is not None]
+        entries = tuple(source.entries() for source, _ in known)
+        index = []
+        for own, where, one in zip(self.entries, self.slices, drawn, strict=True):
+            if one is not None:
+                source, rows = one
+                first = np.zeros(int(own.row.max()) + 1, np.intp)  # an entry of each row
+                first[own.row] = np.arange(own.row.size)
+                index.append(where.start + first[rows[source.entries().row]])
+        place = np.concatenate(index)
+        counts = [_records(s, e) for (s, _), e in zip(known, entries, strict=True)]
+        points = self.points
+        parts = (np.concatenate(counts), points.mass[place], points.prior[place])
+        some = Points(points.schema, points.cells.take(place), *parts)
+        features = OperatorMap([part.take(place) for part in self.features.parts], place.size)
+        sources = tuple(source for source, _ in known)
+        return SourcesTask(sources, self.recipe, some, self.operators, features, entries)
 
     # -- the problem ---------------------------------------------------------------------------
 
@@ -288,11 +305,141 @@ class SourcesTask:
         known = {"tol": recipe.tol, "verbose": recipe.verbose, "checkpoint": recipe.checkpoint}
         return self.problem.run(recipe.solver, w0, **(known | settings))
 
-    def fit(self) -> FittedIntensity:
-        """The intensity, warning where the tolerance was missed."""
+    def fit(self, intervals: str = "none", **settings: Any) -> FittedIntensity:
+        """The intensity, warning where the tolerance was missed.
+
+        ``intervals`` : "none", "laplace" or "bootstrap"; ``settings`` are those of ``with_refits``.
+        """
+        check_method(intervals)
         recipe = self.recipe
         known = {"tol": recipe.tol, "verbose": recipe.verbose, "checkpoint": recipe.checkpoint}
-        return self.intensity(self.problem.solve(recipe.solver, **known))
+        solution = self.problem.solve(recipe.solver, **known)
+        intensity = self.intensity(solution)
+        if intervals == "laplace":
+            return self.with_laplace(intensity, solution.w)
+        return (
+            intensity
+            if intervals == "none"
+            else self.with_refits(intensity, solution.w, **settings)
+        )
+
+    # -- intervals -----------------------------------------------------------------------------
+
+    def with_laplace(self, intensity: FittedIntensity, w: Array) -> FittedIntensity:
+        """An intensity of weights w of the problem, with the curvature its intervals are made of.
+
+        The covariance of all weights in use, those of efforts, deviations and scales among them, is
+        `K (J + P) K` with `K = (H + P)^-1`, H the Hessian of the losses, P the precision of the
+        penalty and J the variance of the gradient: that of the losses with the squares of the
+        sources' weights, H itself where all of them are 1.
+        """
+        problem, m = self.problem, self.n_records
+        if not problem.entropy.has_curvature:
+            raise ValueError(
+                "intervals by laplace need one source of presences at most: join their records, or "
+                "take intervals by bootstrap"
+            )
+        n_features = self.posed.chosen.size
+        precision = prior_precision(problem.potential, w.size, m)
+        used = np.flatnonzero(w)
+        scale = n_features + sum(n_features for s in self.sources if s.deviation)
+        shared = [
+            scale + j for j, c in enumerate(self.posed.columns) if c.is_scale and c.source is None
+        ]
+        used = np.union1d(used, shared).astype(np.intp)
+        hessian = m * _hessian(problem, used, w)
+        told = inverse(hessian + np.diag(precision[used]))
+        if any(source.weight != 1 for source in self.sources):
+            squared = [replace(s, weight=s.weight**2) for s in self.sources]
+            varied = m * _hessian(self.with_sources(squared).problem, used, w)
+            told = told @ (varied + np.diag(precision[used])) @ told
+        own = np.flatnonzero(used < n_features)
+        density = intensity.density
+        theta = self.features.restrict(self.posed.chosen).scores(w[:n_features])
+        over = self._place()
+        q = self.points.mass[over] * np.exp(theta[over] - theta[over].max())
+        q /= q.sum()
+        features = bind(density.operators, self.points.cells.take(over))
+        known = Laplace(
+            told[np.ix_(own, own)],
+            features.moments(q),
+            features.gram(q, q) @ density.weights,
+        )
+        if shared:
+            place = int(np.flatnonzero(used == shared[0])[0])
+            known = replace(known, scale=np.append(told[own, place], told[place, place]))
+        return replace(intensity, density=replace(density, uncertainty=known))
+
+    def with_refits(
+        self,
+        intensity: FittedIntensity,
+        w: Array | None = None,
+        *,
+        n: int = 100,
+        blocks: Sequence[Array] | None = None,
+        seed: int = 0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> FittedIntensity:
+        """An intensity with refits to resampled records, which its intervals are made of.
+
+        Of presences the records are drawn with replacement, over the same background; of a survey
+        and of counts the rows. A source whose draw found nothing, or the species at every visit, is
+        drawn again.
+
+        Parameters
+        ----------
+        intensity : FittedIntensity
+            The intensity.
+        w : array, default None
+            Weights of the problem, where refits start.
+        n : int, default 100
+            How many refits.
+        blocks : sequence of array, default None
+            The block of each row of each source, by numbers that all of them share: whole blocks
+            are drawn, of all sources at once. None draws single records and rows.
+        seed : int, default 0
+            Seed of the draws; the same for any number of threads.
+        n_jobs : int, default None
+            Threads.
+        verbose : int, default 0
+            1 shows a progress line.
+        """
+        if n < 2:
+            raise ValueError(f"intervals need 2 refits or more, got {n!r}")
+        draw = Draw.of(self.sources, blocks)
+        seeds = np.random.SeedSequence(seed).spawn(n)
+        tol = max(self.recipe.tol, _REFIT_TOL)
+
+        def refit(sequence: np.random.SeedSequence) -> tuple[Array, float | None]:
+            task = self._of_rows(draw.drawn(np.random.default_rng(sequence)))
+            start = w if w is not None and w.size == task.problem.features.n_features else None
+            parts = task.parts_of(task.solve(start, tol=tol, verbose=0, checkpoint=None).w)
+            whole = np.zeros(self.features.n_features)
+            whole[task.posed.chosen] = parts.features
+            return whole, parts.log_scale
+
+        with one_blas_thread():
+            fits = in_threads("bootstrap", refit, seeds, n_jobs, verbose)
+        weights = np.array([one for one, _ in fits]).T
+        used = np.flatnonzero(weights.any(axis=1))
+        over = self._place()
+        part = self.features.restrict(used)
+        theta = np.array([part.scores(one[used])[over] for one, _ in fits])
+        mass = self.points.mass[over]
+        log_partition = np.logaddexp.reduce(theta + np.log(mass), axis=1)
+        log_q = theta - log_partition[:, None]
+        scales = [scale for _, scale in fits if scale is not None]
+        refits = Refits(
+            tuple(part_of(self.operators, used)),
+            weights[used],
+            log_partition,
+            -np.sum(mass * np.exp(log_q) * log_q, axis=1),
+            np.array(scales) if scales else None,
+            draw.n_blocks,
+        )
+        density = replace(intensity.density, uncertainty=refits)
+        return replace(intensity, density=density)
 
     def deviances(self, w: Array) -> list[float]:
         """That of each source at the weights of the problem."""
@@ -312,8 +459,7 @@ class SourcesTask:
             return float("nan")
         used = np.flatnonzero((w != 0) | (terms[1] > 0))
         ridge = np.diag(terms[1][used])
-        part = problem.restrict(used, Quadratic(1.0))
-        hessian = part.state(w[used]).evaluation.hessian()
+        hessian = _hessian(problem, used, w)
         damp = 1e-12 * (np.trace(hessian) / max(used.size, 1) + 1e-300) * np.eye(used.size)
         return float(np.trace(np.linalg.solve(hessian + ridge + damp, hessian)))
 
@@ -395,6 +541,12 @@ class SourcesTask:
             if used
         ]
         return np.concatenate(parts)
+
+
+def _hessian(problem: Problem, used: Array, w: Array) -> Array:
+    """That of the losses in some weights."""
+    part = problem.restrict(used, Quadratic(1.0))
+    return np.asarray(part.state(w[used]).evaluation.hessian())
 
 
 def _records(source: Source, entries: Entries) -> Array:

@@ -13,6 +13,7 @@ from maxent._support.threads import one_blas_thread
 from maxent.core.problem import Problem
 from maxent.core.solvers.base import Interrupted
 from maxent.density import DensityTask, Recipe
+from maxent.density.intervals import check_method
 from maxent.learn.density.base import DensityEstimator
 from maxent.rows.blocks.table import is_blocked
 from maxent.typing import ArrayLike, EntropyLike, PotentialLike, SolverLike, TableLike
@@ -66,6 +67,10 @@ class MaxentDensity(DensityEstimator):
         1 shows a progress line.
     checkpoint : path, default None
         File that holds weights and history after each step, from which a fit goes on.
+    intervals : "none", "laplace" or "bootstrap", default "none"
+        What ``density_.intervals`` is to be made of: the curvature of the problem in the features
+        in use, or 100 refits to records drawn with replacement (``DensityTask.with_refits`` has
+        more of them, and draws in spatial blocks).
 
     Attributes
     ----------
@@ -136,6 +141,7 @@ class MaxentDensity(DensityEstimator):
         prevalence: float = 0.5,
         verbose: int = 0,
         checkpoint: str | None = None,
+        intervals: str = "none",
     ) -> None:
         self.features = features
         self.potential = potential
@@ -150,10 +156,13 @@ class MaxentDensity(DensityEstimator):
         self.prevalence = prevalence
         self.verbose = verbose
         self.checkpoint = checkpoint
+        self.intervals = intervals
 
     def recipe(self) -> Recipe:
         """The parameters as a value that poses tasks without scikit-learn."""
-        return Recipe(**self.get_params(deep=False))
+        settings = self.get_params(deep=False)
+        del settings["intervals"]
+        return Recipe(**settings)
 
     def fit(
         self,
@@ -169,6 +178,7 @@ class MaxentDensity(DensityEstimator):
         records in one row go into y: ``bound`` takes sample weights for weights of records, not for
         their number. After Ctrl-C the model is the best point so far, with its gap.
         """
+        check_method(self.intervals)
         with one_blas_thread():
             task = self._told(self.task(X, y, sample_weight, prior))
             try:
@@ -176,7 +186,7 @@ class MaxentDensity(DensityEstimator):
             except Interrupted as stop:  # the model so far is there, with its gap
                 self.density_ = task.density(stop.solution)
                 raise
-            self.density_ = task.density(solution)
+            self.density_ = task.with_intervals(task.density(solution), solution.w, self.intervals)
         return self
 
     def task(

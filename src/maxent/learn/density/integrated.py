@@ -54,6 +54,9 @@ class IntegratedDensity(SavesFields, BaseEstimator):
         `tau` of the logistic output.
     verbose : int, default 0
         1 shows a progress line.
+    intervals : "none", "laplace" or "bootstrap", default "none"
+        What ``intensity_.intervals`` is to be made of: the curvature of the problem in the features
+        in use, or 100 refits to records and rows drawn with replacement.
 
     Attributes
     ----------
@@ -106,6 +109,7 @@ class IntegratedDensity(SavesFields, BaseEstimator):
         missing: str = "error",
         prevalence: float = 0.5,
         verbose: int = 0,
+        intervals: str = "none",
     ) -> None:
         self.features = features
         self.potential = potential
@@ -118,11 +122,12 @@ class IntegratedDensity(SavesFields, BaseEstimator):
         self.missing = missing
         self.prevalence = prevalence
         self.verbose = verbose
+        self.intervals = intervals
 
     def recipe(self) -> Recipe:
         """The parameters that pose the problem, as a value."""
         settings = self.get_params(deep=False)
-        del settings["weights"]
+        del settings["weights"], settings["intervals"]
         return Recipe(**settings)
 
     def task(self, sources: Sequence[Source]) -> SourcesTask:
@@ -145,7 +150,7 @@ class IntegratedDensity(SavesFields, BaseEstimator):
                 target = max(able, key=lambda source: source.n_records).name
                 choice = held_out_weights(task, target)
                 task = SourcesTask.of(choice.of(task.sources, target), self.recipe())
-            intensity = task.fit()
+            intensity = task.fit(self.intervals)
         self.n_features_in_ = len(intensity.density.schema.names)
         self.intensity_ = intensity
         return self

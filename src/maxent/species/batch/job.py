@@ -25,6 +25,7 @@ from maxent.species.batch.keeping import SUMMARY, files_in, renew_manifest
 from maxent.species.batch.outputs import MODEL, RESULT, staged
 from maxent.species.batch.slugs import slug
 from maxent.species.comparing.change import compare_maps
+from maxent.species.comparing.drawn import Drawn, drawn_changes
 from maxent.species.comparing.folders import DEFAULT_RULE, OUTPUT, similarities
 from maxent.species.comparing.map_files import on_one_grid
 from maxent.species.comparing.records import Comparison
@@ -218,7 +219,7 @@ def _write_species(
     kernel = None if region is None else region.kernel
     maps, notes = _write_maps(model, models, shared, place, kernel)
     io.save(_with_layers(model, maps), place / MODEL)
-    change = _write_change(model, maps, settings, place)
+    change = _write_change(model, maps, shared, place)
     result.seconds["maps"] = perf_counter() - start
     (place / "tables").mkdir()
     stage("report")
@@ -359,7 +360,7 @@ def _extent(
 
 
 def _write_change(
-    model: SpeciesModel, maps: Sequence[MapFiles], settings: Settings, place: Path
+    model: SpeciesModel, maps: Sequence[MapFiles], shared: Shared, place: Path
 ) -> Comparison | None:
     """Range change from the training layers to the projections that are on their grid."""
     shown = {
@@ -371,7 +372,18 @@ def _write_change(
     )
     if now is None or not futures:
         return None
+    settings = shared.settings
     rule, value = model.rule(settings.threshold or DEFAULT_RULE)
+    intervals = None
+    if model.density.uncertainty is not None and shared.layers is not None:
+        layers = by_folder(shared.projections)
+        intervals = drawn_changes(
+            model.density,
+            Drawn(now, shared.layers),
+            {name: Drawn(path, layers[name]) for name, path in futures.items()},
+            value,
+            settings.clamp,
+        )
     return compare_maps(
         now,
         futures,
@@ -379,6 +391,7 @@ def _write_change(
         place / "change",
         rule=rule,
         similarity=similarities(now, futures),
+        intervals=intervals,
         verbose=settings.verbose,
     )
 

@@ -37,6 +37,7 @@ def compare_maps(
     *,
     rule: str = "",
     similarity: Mapping[str | None, str | Path] | None = None,
+    intervals: Mapping[str, Mapping[str, tuple[float, float]]] | None = None,
     overwrite: bool = True,
     verbose: int = 1,
 ) -> Comparison:
@@ -59,6 +60,8 @@ def compare_maps(
         Maps of MESS on the same grid, by the name of the scenario, and by None that of ``present``:
         changes are also counted without the cells that extrapolate (MESS below 0) in either. A
         scenario without one is not; that of the present may be missing.
+    intervals : dict, default None
+        Of each scenario those of its ranges, see ``drawn_changes``: they are written beside them.
     overwrite : bool, default True
         Whether files that are there already are replaced.
     verbose : int, default 1
@@ -108,7 +111,10 @@ def compare_maps(
                 progress.update(f"{done} of {len(windows)} windows")
         for what in maps:
             stage.finish(what, tally.known[what], True, num_threads())
-        changes = tuple(tally.change(name) for name in futures)
+        known = intervals or {}
+        changes = tuple(
+            replace(tally.change(name), intervals=dict(known.get(name, {}))) for name in futures
+        )
         stage.publish()
         io.write_atomically(out / TABLE, _csv(changes))
     files = {f"change:{name}": targets[file].name for name, file in names.items()}

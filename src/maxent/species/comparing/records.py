@@ -10,6 +10,7 @@ import numpy as np
 from maxent import io
 
 CLASSES = {0: "absent in both", 1: "lost", 2: "kept", 3: "gained"}
+_NO_COLUMNS = ("extrapolating", "within", "intervals")  # of their own
 ENSEMBLE = ("scenarios_mean", "scenarios_sd", "scenarios_agreement")
 
 
@@ -45,6 +46,9 @@ class RangeChange:
         How many of the cells extrapolate in one of the maps (MESS below 0), None where not known.
     within : RangeChange or None
         The same without these cells, None where they are not known.
+    intervals : dict
+        Lower and upper end, of 90 %, of each of ``ranges`` and of ``change``; empty where the model
+        knows none.
     """
 
     scenario: str
@@ -58,6 +62,7 @@ class RangeChange:
     gained_km2: float
     extrapolating: int | None = field(default=None, metadata=io.LATER)
     within: RangeChange | None = field(default=None, metadata=io.LATER)
+    intervals: dict[str, tuple[float, float]] = field(default_factory=dict, metadata=io.LATER)
 
     @property
     def measured(self) -> bool:
@@ -74,6 +79,10 @@ class RangeChange:
         return {**sums, "lost": lost, "kept": kept, "gained": gained}
 
     @property
+    def _unit(self) -> str:
+        return "km2" if self.measured else "cells"
+
+    @property
     def change(self) -> float:
         """Future over present range, minus 1; inf where there was none before, NaN without any."""
         ranges = self.ranges()
@@ -87,6 +96,9 @@ class RangeChange:
         if not self.cells:
             return "nothing to compare"
         if np.isfinite(change):
+            if "change" in self.intervals:
+                low, high = self.intervals["change"]
+                return f"{change:+.1%} ({low:+.1%} to {high:+.1%})"
             return f"{change:+.1%}"
         return "no range" if np.isnan(change) else "none before"
 
@@ -99,10 +111,13 @@ class RangeChange:
 
     def row(self) -> dict[str, Any]:
         """As a line of a table: all cells, then those alone that extrapolate in neither map."""
-        counted = {k: v for k, v in vars(self).items() if k not in ("extrapolating", "within")}
+        counted = {k: v for k, v in vars(self).items() if k not in _NO_COLUMNS}
         line = {**counted, "change_percent": 100 * self.change}
         line |= {"extrapolating_cells": self.extrapolating}
         line |= {"extrapolating_percent": 100 * self.share}
+        for name, (low, high) in self.intervals.items():
+            times, unit = (100, "percent") if name == "change" else (1, self._unit)
+            line |= {f"{name}_{unit}_low": times * low, f"{name}_{unit}_high": times * high}
         if self.within is None:
             return line
         names = [name for name in counted if name.endswith(("_cells", "_km2"))]

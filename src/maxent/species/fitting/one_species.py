@@ -19,6 +19,7 @@ from maxent.species.fitting.results import BlockSize, Replicates, Sample, Specie
 from maxent.species.fitting.settings import Settings
 from maxent.species.fitting.sharing import Shared, share
 from maxent.species.input.layers.grid import Grid
+from maxent.species.judging import bands
 from maxent.species.judging.refits import sample_task
 from maxent.species.judging.replicates import Refit, suitable_kind
 from maxent.species.judging.spatial_folds import block_size
@@ -107,6 +108,17 @@ def fit_species(
         with clock("sharing"):
             model, sharing, refit = _shared(recipe, sample, small, model, lenders, settings, size)
         notes.append(f"{prepared.species}: {sharing.describe()}")
+    if settings.intervals != "none" and model.weights.size:
+        with clock("intervals"):
+            model, said = bands.with_intervals(
+                recipe,
+                sample,
+                model,
+                settings.intervals,
+                seed=settings.seed,
+                verbose=settings.verbose,
+            )
+        notes.append(said)
     with clock("evaluation"):
         evaluation = judging.evaluate(model, sample, test)
     if len(sample.counts) > settings.diagnostic_cells * 1.5:

@@ -563,7 +563,8 @@ class MapFiles:
         Cells with a variable outside its range at the fit.
     presence : dict
         Of the map of presence: rule, threshold, cells, and km2 of them and of all known cells
-        (known_km2) where the CRS is known.
+        (known_km2) where the CRS is known; of a density with intervals ``level``, and low_km2 and
+        high_km2 (low_cells and high_cells).
     n_novel : int or None
         Cells with a new combination of variables (ExDet above 1); None where not known.
     mask : str or None
@@ -612,6 +613,7 @@ class MapFiles:
         area = "area not known, as the layers have no CRS"
         if "km2" in said:
             area = f"{said['km2']:,.0f} of {said['known_km2']:,.0f} km2"
+        area += self._presence_interval()
         words = (
             f"presence by {said['rule']}, cloglog {said['threshold']:.4f} or more: "
             f"{said['cells']} of {self.n_cells - self.n_masked} cells, {area}"
@@ -623,6 +625,15 @@ class MapFiles:
         if "present_km2" in inside:
             words += f", {inside['present_km2']:,.0f} of {inside['judged_km2']:,.0f} km2"
         return words
+
+    def _presence_interval(self) -> str:
+        """The interval of the area of presence, "" where it is not known."""
+        said = self.presence
+        for unit in ("km2", "cells"):
+            if f"low_{unit}" in said:
+                low, high = said[f"low_{unit}"], said[f"high_{unit}"]
+                return f" ({said['level']:.0%} interval {low:,.0f} to {high:,.0f} {unit})"
+        return ""
 
     def extent_in_words(self) -> str:
         """Cells and area of the maps, beside those of the study region, and what extrapolates."""

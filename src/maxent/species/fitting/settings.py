@@ -46,6 +46,8 @@ NO_REGION = (
 )
 _CV = ("auto", "blocks", "checkerboard", "environment", "random", "none")
 _REPLICATES = ("bootstrap", "subsample", "crossvalidate")
+_INTERVALS = ("none", "laplace", "bootstrap")
+_QUADRATIC = ("box", "quadratic", "elastic", "equality")  # sums of |w| and w^2 over the features
 
 
 def _cells(typed: str) -> int | None:
@@ -133,6 +135,9 @@ class Settings:
         Whether to refit with and without each variable.
     bootstrap : int, default 20
         Refits for the bands of response curves.
+    intervals : "none", "laplace" or "bootstrap", default "none"
+        How intervals of curves, maps, areas and range change are found, of 90 %: from the curvature
+        of the fitted problem, or by refits to records drawn in spatial blocks.
     permutations : int, default 10
         Shuffles of each variable.
     diagnostic_cells : int, default 10000
@@ -284,6 +289,14 @@ class Settings:
         least=0,
         with_swd=ALWAYS,
     )
+    intervals: str = option(
+        "none",
+        "Give intervals of curves, maps, areas and range change: laplace (from the curvature of "
+        "the fit; fast), bootstrap (100 refits to spatial blocks of records) or none.",
+        CHECKS,
+        choices=_INTERVALS,
+        with_swd=ALWAYS,
+    )
     permutations: int = option(
         10, "Shuffle this many times for permutation importance.", CHECKS, least=0, with_swd=ALWAYS
     )
@@ -358,7 +371,32 @@ class Settings:
             raise ValueError(f"block_size has no effect on cv {self.cv}; give --cv blocks")
         if self.share and self.cv == "none":
             raise ValueError("share is decided by cross-validation, so cv cannot be none")
+        self._check_intervals()
         self._check_joint()
+
+    def _check_intervals(self) -> None:
+        """Refuse intervals of what has none."""
+        if self.intervals == "none":
+            return
+        if self.entropy != "shannon":
+            raise ValueError(
+                f"intervals are of Gibbs densities, entropy shannon; got {self.entropy!r}"
+            )
+        if self.share:
+            raise ValueError(
+                "intervals are of a species' own density, and --share takes a mean with those of "
+                "others, whose errors are not known here: leave out one of them"
+            )
+        if self.intervals == "bootstrap" and self.joint:
+            raise ValueError(
+                "intervals by bootstrap refit a species by itself, and --joint fits all of them: "
+                "take --intervals laplace, given the other species"
+            )
+        if self.intervals == "laplace" and self.potential not in _QUADRATIC:
+            raise ValueError(
+                f"intervals by laplace need a penalty of {', '.join(_QUADRATIC)}; of "
+                f"{self.potential} take --intervals bootstrap"
+            )
 
     def _check_joint(self) -> None:
         """Refuse what says nothing without a joint fit, and what cannot be beside one."""
@@ -450,6 +488,7 @@ class Settings:
     def listed(self) -> dict[str, Any]:
         """By name, for the report."""
         left = ["verbose"] if self.block_size is not None else ["verbose", "block_size"]
+        left += ["intervals"] if self.intervals == "none" else []
         return {k: v for k, v in asdict(self).items() if k not in left}
 
 

@@ -16,6 +16,7 @@ from maxent.rows.arrays import Array
 from maxent.species.fitting.model import SpeciesModel
 from maxent.species.input.layers.grid import OUTSIDE
 from maxent.species.input.layers.layers import Layers
+from maxent.species.judging.bands import LEVEL
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,8 @@ class PlaceExplained:
         The variable it is of.
     exdet : float or None
         Above 1 for a new combination of variables, negative for a variable beyond its range.
+    interval : tuple of float or None
+        Lower and upper end of the cloglog output, of 90 %; None where the model does not know.
     """
 
     x: float
@@ -88,10 +91,14 @@ class PlaceExplained:
     mess: float | None
     most_dissimilar: str | None
     exdet: float | None
+    interval: tuple[float, float] | None = None
 
     def describe(self) -> str:
         """The answer in one sentence."""
         value = f"suitability {self.outputs['cloglog']:.3f}"
+        if self.interval is not None:
+            low, high = self.interval
+            value += f" ({LEVEL:.0%} interval {low:.3f} to {high:.3f})"
         made = [s for s in self.shares if abs(s.share) >= 0.01]
         up = [s.variable for s in made if s.share > 0][:3]
         down = [s.variable for s in made if s.share < 0][:3]
@@ -182,6 +189,9 @@ def explain_places(
     outputs = {kind: density.predict(table, kind, clamp=clamp) for kind in kinds}
     mess, dissimilar = _similarity(model, table)
     exdet = None if model.extrapolation is None else model.extrapolation.novelty(table)
+    ends = None
+    if density.uncertainty is not None:
+        ends = np.transpose(density.intervals(table, LEVEL, "cloglog", clamp=clamp))
     return [
         PlaceExplained(
             float(xs[i]),
@@ -194,6 +204,7 @@ def explain_places(
             None if mess is None else float(mess[i]),
             None if dissimilar is None else dissimilar[i],
             None if exdet is None else float(exdet[i]),
+            None if ends is None else (float(ends[i, 0]), float(ends[i, 1])),
         )
         for i in range(len(xs))
     ]

@@ -12,13 +12,14 @@ import numpy as np
 from maxent._support.jobs import in_threads
 from maxent._support.threads import one_blas_thread
 from maxent.density import DensityTask, Fit, FittedDensity, fitted_density
+from maxent.density.intervals import Interval, tails
 from maxent.features import Schema
 from maxent.rows.arrays import Array
 from maxent.species.fitting.results import Response, Sample
+from maxent.species.judging.bands import LEVEL
 from maxent.species.judging.refits import KNOTS, check_whole, coarse, fit_if_any, sample_task
 from maxent.species.libraries import geo
 
-_BAND = (5, 95)  # percentiles
 _UNIFORM = -math.expm1(-1)  # cloglog output of the uniform density, everywhere
 
 
@@ -37,8 +38,9 @@ def responses(
 
     ``n`` values from the least to the largest of the sample, or all levels. In a marginal curve of
     ``model`` the others stand at their mean over the records, or at the level with most of them.
-    The band holds 90 % of the curves of ``bootstrap`` refits by ``recipe`` to records drawn with
-    replacement, over the same points and with the others standing at the same values; there is
+    The band of a density that knows its intervals is that of 90 %. Else, and for models of one
+    variable, it holds 90 % of the curves of ``bootstrap`` refits by ``recipe`` to records drawn
+    with replacement, over the same points and with the others standing at the same values; there is
     none where it is 0. These refits choose hinges and thresholds from 200 even in rank for each
     variable, those next to the records and those that the fit to all records uses: bands are
     within about 0.01 of those with a knot at every value, at a third of the time.
@@ -83,12 +85,18 @@ def responses(
 
         drawn = task.resampled(bootstrap, seed)
         title = "bootstrap of response curves"
-        repeated = in_threads(title, marginal, drawn, n_jobs, verbose)
+        known = density.uncertainty is not None
+        repeated = [] if known else in_threads(title, marginal, drawn, n_jobs, verbose)
         alone = in_threads("responses to single variables", single, variables, n_jobs, verbose)
     curves = axes.marginal(density)
+    told: list[Interval] | list[Interval | None] = (
+        axes.bands(density)
+        if known
+        else [_percentiles([r[v] for r in repeated]) for v in variables]
+    )
     return [
-        *(axes.response("marginal", v, curves[v], [r[v] for r in repeated]) for v in variables),
-        *(axes.response("single", v, alone[v][0], alone[v][1:]) for v in variables),
+        *(axes.response("marginal", v, curves[v], told[v]) for v in variables),
+        *(axes.response("single", v, alone[v][0], _percentiles(alone[v][1:])) for v in variables),
     ]
 
 
@@ -138,18 +146,27 @@ class _Axes:
         everything = geo("pandas").concat(self.tables, ignore_index=True)
         return np.split(_cloglog(density, everything), np.cumsum(sizes)[:-1])
 
+    def bands(self, density: FittedDensity) -> list[Interval]:
+        """The intervals along the curves of all variables."""
+        ends = (density.intervals(table, LEVEL, "cloglog") for table in self.tables)
+        return list(ends)
+
     def single(self, v: int, density: FittedDensity | None) -> Array:
         """The curve of a model that uses this variable alone."""
         return _cloglog(density, self.tables[v])
 
-    def response(self, kind: str, v: int, y: Array, repeated: list[Array]) -> Response:
-        """A curve and, where it was repeated, its band."""
+    def response(self, kind: str, v: int, y: Array, band: Interval | None) -> Response:
+        """A curve and, where it is known, its band."""
         name = self.schema.names[v]
-        low, high = np.percentile(repeated, _BAND, axis=0) if repeated else (None, None)
+        low, high = (None, None) if band is None else band
         x = np.asarray(self.tables[v][name])
         if x.dtype.kind == "O":  # levels in words
             x = x.astype(np.str_)
         return Response(name, kind, name in self.schema.categorical, x, y, low, high)
+
+
+def _percentiles(repeated: list[Array]) -> Interval | None:
+    return Interval(*np.quantile(repeated, tails(LEVEL), axis=0)) if repeated else None
 
 
 def _cloglog(density: FittedDensity | None, table: Any) -> Array:

@@ -27,6 +27,7 @@ from maxent.species.input.layers.grid import Grid, Window
 from maxent.species.input.layers.layers import Layers
 from maxent.species.input.layers.similarity import Reference
 from maxent.species.input.layers.units import UnlikeUnits
+from maxent.species.judging.bands import LEVEL
 from maxent.species.libraries import geo
 from maxent.species.projecting import geotiff
 from maxent.species.projecting.plan import EXTRAS, Plan, Tally
@@ -208,6 +209,10 @@ def _presence(plan: Plan, tally: Tally, rule: str) -> dict[str, Any]:
     if plan.threshold is None:
         return {}
     said = {"rule": rule, "threshold": float(plan.threshold), "cells": tally.counts["present"]}
+    if tally.drawn.sums:
+        low, high = tally.drawn.interval("present")
+        unit = "cells" if plan.areas is None else "km2"
+        said |= {f"low_{unit}": low, f"high_{unit}": high, "level": LEVEL}
     if plan.areas is None:
         return said
     return said | {"km2": tally.km2["present"], "known_km2": tally.km2["judged"]}
@@ -215,6 +220,7 @@ def _presence(plan: Plan, tally: Tally, rule: str) -> dict[str, Any]:
 
 def _presence_tags(said: Mapping[str, Any]) -> dict[str, str]:
     names = {"rule": "RULE", "cells": "CELLS", "km2": "AREA_KM2", "known_km2": "KNOWN_AREA_KM2"}
+    names |= {"low_km2": "LOW_AREA_KM2", "high_km2": "HIGH_AREA_KM2", "level": "LEVEL"}
     return {tag: str(said[name]) for name, tag in names.items() if name in said}
 
 

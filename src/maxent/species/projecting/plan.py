@@ -24,6 +24,7 @@ from maxent.species.input.layers.layers import Block, Layers
 from maxent.species.input.layers.places import PLACE
 from maxent.species.input.layers.similarity import Reference, codes_of
 from maxent.species.input.layers.units import UnlikeUnits, ranges_of, unlike_units
+from maxent.species.judging.bands import LEVEL, DrawnAreas, DrawnMaps
 from maxent.species.study.effort import RecordEffort
 from maxent.species.study.study_region import StudyRegion
 
@@ -37,6 +38,7 @@ STATISTICS: dict[str, Callable[[Array], Array]] = {
     "replicates_max": lambda y: y.max(axis=0),
     "replicates_median": lambda y: np.median(y, axis=0),
 }
+ENDS = ("cloglog_lower", "cloglog_upper")
 _CHUNK = 1 << 16  # cells scored at once
 _LOOKED_AT = 20_000  # cells whose values are compared with those of the fit
 _SHOWN = 10  # unseen levels that a message names
@@ -99,11 +101,13 @@ class Tally:
     km2: dict[str, float] = field(default_factory=dict)  # of some of the counts
     outside: Counter[str] = field(default_factory=Counter)  # cells beyond the range, by variable
     values: dict[str, list[Array]] = field(default_factory=dict)  # of some cells, by variable
+    drawn: DrawnAreas = field(default_factory=DrawnAreas)  # of presence, where intervals are known
 
     def add(self, other: Tally) -> None:
         """Add what another window encountered."""
         self.counts.update(other.counts)
         self.outside.update(other.outside)
+        self.drawn.merge(other.drawn)
         for what, area in other.km2.items():
             self.km2[what] = self.km2.get(what, 0.0) + area
         for name, levels in other.unseen.items():
@@ -172,6 +176,7 @@ class Plan:
         extent: StudyRegion | None = None,
         region: StudyRegion | None = None,
         units: Sequence[Reference | None] = (),
+        intervals: bool = True,
     ) -> Plan:
         """A plan from options, which are checked."""
         _check_listed("outputs", outputs, OUTPUTS)
@@ -204,6 +209,9 @@ class Plan:
             cut = {"THRESHOLD": repr(float(threshold))}
             maps.append(Map("presence", "uint8", 255, {**cut, **tags}, mask is not None))
         maps += [Map(name, tags=tags, masked=mask is not None) for name in STATISTICS if others]
+        if model.uncertainty is not None and intervals:
+            told = {**tags, "LEVEL": repr(LEVEL), "METHOD": model.uncertainty.method}
+            maps += [Map(name, tags=told, masked=mask is not None) for name in ENDS]
         similar = reference is not None and (wanted & {"mess", "mod"} or mask == "mess")
         combined = extrapolation is not None and ("exdet" in wanted or mask == "exdet")
         maps += [] if effort is None else [Map("effort", tags={"EFFORT": effort.label})]
@@ -244,6 +252,7 @@ class Plan:
             return window, {}, tally
         self._look_at(block, known, tally)
         drawn = {what: np.empty(known.size, m.dtype) for what, m in self.maps.items()}
+        km2 = None if self.areas is None else self.areas.read(window).ravel()
         for start in range(0, known.size, _CHUNK):
             part = slice(start, start + _CHUNK)
             rows = part if known.size == block.valid.size else known[part]
@@ -251,11 +260,21 @@ class Plan:
             with np.errstate(over="ignore"):  # without clamping raw may leave single precision
                 for what, values in self._columns(columns, tally):
                     drawn[what][part] = values
+            if self.threshold is not None and ENDS[0] in self.maps:
+                size = np.ones(len(drawn["presence"][part])) if km2 is None else km2[rows]
+                judged = drawn["presence"][part] != self.maps["presence"].nodata
+                self._draw_presence(columns, np.where(judged, size, 0.0), tally)
         if self.effort is not None:
             drawn["effort"][:] = self.effort.read(window)[0].ravel()[known]
         maps = {what: self._spread(block, known, what, values) for what, values in drawn.items()}
         self._measure(block, maps, tally)
         return window, maps, tally
+
+    def _draw_presence(self, columns: Mapping[str, Array], size: Array, tally: Tally) -> None:
+        """Add up where maps that are as likely as this one have presence."""
+        assert self.threshold is not None
+        maps = DrawnMaps(self.model.density, self.threshold, self.clamp)
+        tally.drawn.add("present", maps.present(self.model.cells(columns)), size)
 
     def _look_at(self, block: Block, known: Array, tally: Tally) -> None:
         """Keep the values of some cells, the same ones whatever the windows are."""
@@ -334,6 +353,11 @@ class Plan:
                     yield what, values
         if self.replicates:
             yield from self._statistics(columns, cells)
+        if ENDS[0] in self.maps:
+            known = model.known_uncertainty()
+            yield from zip(
+                ENDS, known.ends(model, cells, "cloglog", LEVEL, self.clamp), strict=True
+            )
 
     def _novelty(
         self, columns: Mapping[str, Array], cells: Cells, tally: Tally

@@ -47,6 +47,8 @@ LABELS = {
     "replicates_sd": "SD of suitability",
     "environment": "log factor of the environment",
     "space": "log factor of space",
+    "cloglog_lower": "lower end of suitability",
+    "cloglog_upper": "upper end of suitability",
     "clamping": "change by clamping",
     "mess": "similarity (MESS)",
     "mod": "most dissimilar variable",
@@ -62,7 +64,11 @@ LABELS = {
 }
 CHANGE_COLOURS = ("#f2e3bc", "#c2410c", "#0f766e", "#60a5fa")  # neither, lost, kept, gained
 _LIMITS = dict.fromkeys(
-    ("cloglog", "logistic", "replicates_mean", "scenarios_mean", "effort"), (0.0, 1.0)
+    (
+        *("cloglog", "cloglog_lower", "cloglog_upper", "logistic"),
+        *("replicates_mean", "scenarios_mean", "effort"),
+    ),
+    (0.0, 1.0),
 )
 _LIMITS["cumulative"] = (0.0, 100.0)
 _NOVELTY = (-1.0, 2.0)  # of ExDet: what is like the fit is the middle third

@@ -37,6 +37,8 @@ FURTHER = (
     "effort",
     "replicates_mean",
     "replicates_sd",
+    "cloglog_lower",
+    "cloglog_upper",
     "clamping",
     "mess",
     "mod",

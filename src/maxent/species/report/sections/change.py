@@ -7,7 +7,17 @@ from collections.abc import Sequence
 from maxent.species.comparing.records import CLASSES, ENSEMBLE, Comparison, RangeChange
 from maxent.species.report import maps
 from maxent.species.report.figures import Picture
-from maxent.species.report.markup import Html, count, element, joined, key, link, paragraph, table
+from maxent.species.report.markup import (
+    PERCENT,
+    Html,
+    count,
+    element,
+    joined,
+    key,
+    link,
+    paragraph,
+    table,
+)
 from maxent.species.report.sections.base import Context, figure
 
 _ENSEMBLE = {
@@ -40,6 +50,11 @@ def range_change(context: Context) -> Html | None:
             "(MESS below 0): the last columns say how many of the cells that is, and what the "
             "change is without them."
         )
+    if any(change.intervals for change in found.changes):
+        says += (
+            f" In brackets intervals of 90{PERCENT}: those of maps drawn at random from what the "
+            "records leave open, each with the same weights now and then."
+        )
     pictures = [_map(context, found, change.scenario) for change in found.changes]
     pictures += [_ensemble(context, found, what) for what in ENSEMBLE if what in found.files]
     return joined(
@@ -58,13 +73,24 @@ def _ranges(found: Comparison) -> Html:
     rows = [
         [
             change.scenario,
-            *(count(round(value)) if change.cells else "" for value in change.ranges().values()),
+            *(_range(change, name) for name in change.ranges()),
             change.change_in_words(),
             *_without(change),
         ]
         for change in found.changes
     ]
     return table(f"Suitable range in {found.unit()}", head, rows, right=range(1, 9))
+
+
+def _range(change: RangeChange, name: str) -> str:
+    """One of the ranges with its interval, where it is known."""
+    if not change.cells:
+        return ""
+    said = count(round(change.ranges()[name]))
+    if name in change.intervals:
+        low, high = change.intervals[name]
+        said += f" ({count(round(low))} to {count(round(high))})"
+    return said
 
 
 def _without(change: RangeChange) -> tuple[str, str]:

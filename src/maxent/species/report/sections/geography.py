@@ -34,6 +34,8 @@ _FILES = {
     "replicates_median": "median of the replicates' suitability",
     "environment": "what the environment makes of the log density",
     "space": "what space makes of the log density",
+    "cloglog_lower": "lower end of the interval of suitability at each place",
+    "cloglog_upper": "upper end of the interval of suitability at each place",
     "clamping": "what clamping changes",
     "mess": "multivariate environmental similarity (MESS)",
     "mod": "most dissimilar variable (MoD)",
@@ -64,6 +66,15 @@ _BESIDE = {
         "Spread of the replicates",
         "Standard deviation over the refits: where it is large, the map depends on which records "
         "were used.",
+    ),
+    "cloglog_lower": (
+        "Lower end",
+        "How low suitability may be at each place: nine of ten such intervals, from this map to "
+        "the upper one, should hold the truth, each place by itself.",
+    ),
+    "cloglog_upper": (
+        "Upper end",
+        "How high it may be. Where this map and the lower one differ much, the records say little.",
     ),
     "clamping": (
         "Change by clamping",

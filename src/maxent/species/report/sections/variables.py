@@ -23,6 +23,10 @@ from maxent.species.report.markup import (
 )
 from maxent.species.report.sections.base import Context, figure
 
+_METHODS = {
+    "laplace": "from the curvature of the fitted problem, given the features in use.",
+    "bootstrap": "from the spread of refits to blocks of records drawn with replacement.",
+}
 _JACKKNIFE = {
     "train_gain": "Regularized training gain",
     "test_gain": "Test gain",
@@ -47,6 +51,7 @@ def responses(context: Context) -> Html | None:
             alt = f"Response of suitability to {variable}: {' and '.join(kinds)} curve."
             picture = sheet.draw(kinds)
             curves.append(figure(picture, alt, element("strong", variable), "curve"))
+    told = context.result.model.uncertainty
     banded = any(r.low is not None for r in context.result.responses)
     band = (
         f" The bands hold 90{PERCENT} of the curves of refits to resampled "
@@ -54,6 +59,16 @@ def responses(context: Context) -> Html | None:
         if banded
         else ""
     )
+    if told is not None:
+        band = (
+            f" The bands of the left curves are intervals of 90{PERCENT} " + _METHODS[told.method]
+        )
+        single = any(r.low is not None for r in context.result.responses if r.kind == "single")
+        band += (
+            f" Those on the right hold 90{PERCENT} of the curves of refits to resampled records."
+            if single
+            else ""
+        )
     return joined(
         [
             paragraph(

@@ -1,0 +1,236 @@
+"""How often intervals of a density hold the truth, where it is known: designs, methods, levels.
+
+A landscape of 3,000 cells and four smooth variables. Truths:
+
+- ``inside``: a Gibbs density of linear and quadratic features, which the fits have;
+- ``outside``: a bump, a step and a slope, which no fit has exactly.
+
+Records are drawn from the truth, or in ``clusters``: of ``CLUSTER`` records each in a square of 5 by
+5 cells, as records of one trip are, so that they are not independent. Each sample is fitted, and at
+every cell it is asked whether the interval of the log density, and of the cloglog output, holds the
+truth's. ``coverage`` is the mean over cells and samples for the log density, ``coverage_records``
+weighs cells by the truth, that is where records are; ``coverage_cloglog`` is of suitability;
+``width`` is the mean width in the log density. ``se`` is the standard error of ``coverage`` over the
+samples. Methods:
+
+- ``laplace``: what ``intervals="laplace"`` is;
+- ``debiased``: the same curvature around the fit after one Newton step without the penalty, in the
+  features in use (of l1 alone): what is gained by that is to be seen here;
+- ``bootstrap``: what ``DensityTask.with_refits`` is, the spread of refits to single records drawn
+  with replacement around the fit;
+- ``percentiles``: those of the same refits, a usual way to make intervals of them;
+- ``blocks``: as ``bootstrap``, whole blocks of 10 by 10 cells being drawn.
+
+Refits are made of the first ``FEW`` samples.
+
+python -m experiments.interval_coverage [--repeats 100]
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.guarantees import landscape
+from experiments.run import RESULTS, write_rows
+from maxent.density import DensityTask, Fit, FittedDensity, Recipe
+from maxent.density.intervals import tails
+from maxent.features import bind
+
+SHAPE = (50, 60)
+LEVELS = (0.5, 0.8, 0.9, 0.95)
+SIZES = (30, 100, 400)
+CLUSTER = 5
+REPEATS, REFITS = 60, 50
+FEW = 12  # samples whose refits are made
+METHODS = ("laplace", "debiased", "bootstrap", "percentiles", "blocks")
+FEATURES = {
+    "lq": Recipe("lq", tol=1e-6),
+    "auto": Recipe("auto", tol=1e-6),
+    "kernel": Recipe("k", "quadratic", tol=1e-6),
+}
+
+
+@dataclass(frozen=True)
+class Design:
+    """How records come about and what is fitted to them."""
+
+    truth: str
+    clusters: bool
+    features: str
+    n: int
+
+
+def designs() -> list[Design]:
+    """All of them."""
+    independent = [
+        Design(truth, False, features, n)
+        for truth in ("inside", "outside")
+        for features in FEATURES
+        for n in SIZES
+    ]
+    return [*independent, *(Design("inside", True, "auto", n) for n in SIZES)]
+
+
+def variables() -> np.ndarray:
+    """The four variables of each cell, from 0 to 1."""
+    return landscape(*SHAPE).X[:, :4]
+
+
+def log_truth(kind: str, V: np.ndarray) -> np.ndarray:
+    """The log of the true density."""
+    a, b, c = V[:, 0], V[:, 1], V[:, 2]
+    if kind == "inside":
+        exponent = 4 * a + 4 * b * (1 - b) - 2 * c
+    else:
+        exponent = 3 * np.exp(-(((a - 0.6) / 0.2) ** 2)) + 2 * (b > 0.5) - 2 * c
+    return exponent - np.logaddexp.reduce(exponent)
+
+
+def drawn(log_pi: np.ndarray, n: int, clusters: bool, rng: np.random.Generator) -> np.ndarray:
+    """Counts of n records, single ones or in clusters."""
+    pi = np.exp(log_pi)
+    if not clusters:
+        return rng.multinomial(n, pi / pi.sum()).astype(float)
+    rows, columns = SHAPE
+    counts = np.zeros(pi.size)
+    for centre in rng.choice(pi.size, n // CLUSTER, p=pi / pi.sum()):
+        row, column = divmod(int(centre), columns)
+        near = np.add.outer(
+            np.clip(np.arange(row - 2, row + 3), 0, rows - 1) * columns,
+            np.clip(np.arange(column - 2, column + 3), 0, columns - 1),
+        ).ravel()
+        counts += np.bincount(rng.choice(near, CLUSTER), minlength=pi.size)
+    return counts
+
+
+def blocks() -> np.ndarray:
+    """The block of each cell."""
+    row, column = np.divmod(np.arange(SHAPE[0] * SHAPE[1]), SHAPE[1])
+    return (row // 10) * SHAPE[1] + column // 10
+
+
+def _exponents(log_q: np.ndarray) -> np.ndarray:
+    """Of the cloglog output: log q + H(q)."""
+    return log_q - np.exp(log_q) @ log_q
+
+
+def _debiased(task: DensityTask, density: FittedDensity, V: np.ndarray) -> np.ndarray:
+    """What one Newton step without the penalty adds to the log density."""
+    features = bind(density.operators, density.schema.read(V))
+    q = density.predict(V)
+    q = q / q.sum()
+    gradient = task.points.observed - q
+    covariance = features.gram(q, q)
+    covariance += 1e-8 * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
+    step = np.linalg.solve(covariance, features.moments(gradient))
+    return (features.columns() - features.moments(q)) @ step
+
+
+def ends(
+    task: DensityTask, fit: Fit, V: np.ndarray, method: str, level: float, known: FittedDensity
+) -> list[list[np.ndarray]]:
+    """Lower and upper ends of the log density, and of the exponent of the cloglog output."""
+    if method == "percentiles":
+        cells = known.schema.read(V)
+        return [
+            list(np.quantile(known.uncertainty.logs(known, cells, output, True), tails(level), 1))
+            for output in ("log", "cloglog")
+        ]
+    if method == "debiased":
+        plain = ends(task, fit, V, "laplace", level, known)[0]
+        more = _debiased(task, fit.density, V)
+        return [[plain[0] + more, plain[1] + more], [np.full(len(V), np.nan)] * 2]
+    log = known.intervals(V, level, "log")
+    cloglog = known.intervals(V, level, "cloglog")
+    with np.errstate(divide="ignore"):
+        return [list(log), [np.log(-np.log1p(-end)) for end in cloglog]]
+
+
+def sample_rows(design: Design, V: np.ndarray, seed: int, refits: int) -> Iterator[dict[str, Any]]:
+    """What the intervals of one sample hold, by method and level."""
+    log_pi = log_truth(design.truth, V)
+    pi, eta = np.exp(log_pi), _exponents(log_pi)
+    y = drawn(log_pi, design.n, design.clusters, np.random.default_rng([seed, design.n]))
+    task = FEATURES[design.features].task(V, y)
+    fit = task.fit()
+    fitted = {"laplace": task.with_laplace(fit.density)}
+    fitted["debiased"] = fitted["laplace"]
+    if refits:
+        fitted["bootstrap"] = task.with_refits(fit.density, fit.w, n=refits, seed=seed)
+        fitted["percentiles"] = fitted["bootstrap"]
+        fitted["blocks"] = task.with_refits(
+            fit.density, fit.w, n=refits, seed=seed, blocks=blocks()
+        )
+    for method in METHODS:
+        if method not in fitted or (method == "debiased" and design.features == "kernel"):
+            continue
+        for level in LEVELS:
+            log, cloglog = ends(task, fit, V, method, level, fitted[method])
+            held = (log[0] <= log_pi) & (log_pi <= log[1])
+            shown = (cloglog[0] <= eta) & (eta <= cloglog[1])
+            yield {
+                "method": method,
+                "level": level,
+                "coverage": held.mean(),
+                "coverage_records": held @ pi,
+                "coverage_cloglog": np.nan if method == "debiased" else shown.mean(),
+                "width": np.mean(log[1] - log[0]),
+            }
+
+
+def rows(repeats: int = REPEATS, few: int = FEW, refits: int = REFITS) -> Iterator[dict[str, Any]]:
+    """A row for each design, method and level."""
+    V = variables()
+    for design in designs():
+        made = [
+            sample_rows(design, V, seed, refits if seed < few else 0) for seed in range(repeats)
+        ]
+        found: dict[tuple[str, float], list[dict[str, Any]]] = {}
+        for sample in made:
+            for row in sample:
+                found.setdefault((row["method"], row["level"]), []).append(row)
+        for (method, level), held in found.items():
+            coverage = np.array([row["coverage"] for row in held])
+            yield {
+                "truth": design.truth,
+                "records": "clusters" if design.clusters else "independent",
+                "features": design.features,
+                "n": design.n,
+                "method": method,
+                "level": level,
+                "samples": len(held),
+                "coverage": round(float(coverage.mean()), 3),
+                "se": round(float(coverage.std(ddof=1) / np.sqrt(len(held))), 3),
+                **{
+                    name: round(float(np.mean([row[name] for row in held])), 3)
+                    for name in ("coverage_records", "coverage_cloglog", "width")
+                },
+            }
+            if level == 0.9:
+                print(
+                    f"{design.truth} {design.features} n={design.n} "
+                    f"{'clusters ' if design.clusters else ''}{method}: "
+                    f"{coverage.mean():.3f} at {level:g}",
+                    flush=True,
+                )
+
+
+def run(out: Path, repeats: int = REPEATS) -> list[Path]:
+    """Write the table."""
+    return [write_rows(out / "interval_coverage.csv", rows(repeats))]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=REPEATS)
+    run(RESULTS, parser.parse_args().repeats)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""Intervals of range change: maps that are as likely as one another, now and then, compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from maxent.density import FittedDensity
+from maxent.rows.arrays import Array
+from maxent.species.comparing.map_files import MapStack
+from maxent.species.input.files import LayerFiles
+from maxent.species.input.layers.geodesy import cell_areas
+from maxent.species.judging.bands import DrawnAreas, DrawnMaps
+from maxent.species.projecting.plan import Compiled
+
+_CHUNK = 1 << 14  # cells whose drawn maps are there at once
+
+
+class Drawn(NamedTuple):
+    """A written map and the layers that it was drawn from."""
+
+    map: Path
+    layers: LayerFiles
+
+
+def drawn_changes(
+    density: FittedDensity,
+    present: Drawn,
+    futures: Mapping[str, Drawn],
+    threshold: float,
+    clamp: bool = True,
+) -> dict[str, dict[str, tuple[float, float]]]:
+    """Intervals of what is lost, kept and gained by scenario; of ranges and of the change.
+
+    Each drawn map has the same weights now and then, so that what is wrong in both cancels out.
+    Cells count as in ``compare_maps``: those that both written maps know.
+
+    Parameters
+    ----------
+    density : FittedDensity
+        The density, which knows its intervals.
+    present : Drawn
+        The map of the present.
+    futures : dict of Drawn
+        Those of other layers on the same grid, by the name of the scenario.
+    threshold : float
+        The least cloglog value of presence.
+    clamp : bool, default True
+        Whether variables are held in their ranges.
+    """
+    compiled, maps = Compiled.from_density(density), DrawnMaps(density, threshold, clamp)
+    found = {name: DrawnAreas() for name in futures}
+    with ExitStack() as stack:
+        names = density.schema.names
+        now = stack.enter_context(present.layers.open(only=names)).select(names)
+        then = {
+            name: stack.enter_context(one.layers.open(only=names)).select(names)
+            for name, one in futures.items()
+        }
+        paths = {"": present.map, **{name: one.map for name, one in futures.items()}}
+        written = stack.enter_context(MapStack.open(paths))
+        areas = cell_areas(written.grid)
+        for window in written.windows():
+            here = now.read(window).values
+            known = ~np.isnan(written.read("", window))
+            size = np.ones(known.shape) if areas is None else areas.read(window)
+            for name, layers in then.items():
+                there = layers.read(window).values
+                both = np.flatnonzero(known & ~np.isnan(written.read(name, window)))
+                for start in range(0, both.size, _CHUNK):
+                    rows = both[start : start + _CHUNK]
+                    before, after = (
+                        maps.present(compiled.cells({n: v.ravel()[rows] for n, v in one.items()}))
+                        for one in (here, there)
+                    )
+                    km2 = size.ravel()[rows]
+                    found[name].add("lost", before & ~after, km2)
+                    found[name].add("kept", before & after, km2)
+                    found[name].add("gained", ~before & after, km2)
+    return {name: _intervals(sums) for name, sums in found.items() if sums.sums}
+
+
+def _intervals(found: DrawnAreas) -> dict[str, tuple[float, float]]:
+    sums = found.sums
+    sums |= {"present": sums["lost"] + sums["kept"], "future": sums["kept"] + sums["gained"]}
+    sums["change"] = _change(sums["present"], sums["future"])
+    return {name: found.interval(name) for name in sums}
+
+
+def _change(present: Array, future: Array) -> Array:
+    """Future over present range, minus 1; where there was none before, as if it doubled."""
+    return np.divide(future, present, out=np.full_like(future, 2.0), where=present > 0) - 1
