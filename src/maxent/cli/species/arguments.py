@@ -19,6 +19,7 @@ from maxent.species.fitting.options import BACKGROUND, DATA, OUTPUT
 from maxent.species.fitting.settings import Settings
 from maxent.species.input import file_access
 from maxent.species.input.files import LayerFiles, RecordFile, StudyFiles
+from maxent.species.input.times.settings import TimeSettings
 
 Records = Annotated[
     Path, typer.Argument(help="Records: CSV, Darwin Core, GeoPackage, GeoJSON or shapefile.")
@@ -118,6 +119,7 @@ MakeModelLayers = Annotated[  # the model knows which of them hold categories
     Callable[..., LayerFiles], Fields(LayerFiles, "align", "resampling", "crs", "nodata", "layer")
 ]
 MakeStudy = Annotated[Callable[..., StudyFiles], Fields(StudyFiles)]
+MakeTimes = Annotated[Callable[..., TimeSettings], Fields(TimeSettings)]
 MakeSettings = Annotated[Callable[..., Settings], Fields(Settings)]
 MakeCluster = Annotated[
     Callable[..., ClusterSettings], Fields(ClusterSettings, "dask", "workers", "dashboard")

@@ -23,6 +23,7 @@ from maxent.cli.species.arguments import (
     MakeRecords,
     MakeSettings,
     MakeStudy,
+    MakeTimes,
     MaxCells,
     MaybeLayers,
     Network,
@@ -65,6 +66,7 @@ def fit(
     target_group: TargetGroup = False,
     bias: Bias = None,
     make_study: MakeStudy,
+    make_times: MakeTimes,
     test: Annotated[
         Path | None, typer.Option(help="Test on the records of this file.", rich_help_panel=CHECKS)
     ] = None,
@@ -112,7 +114,7 @@ def fit(
     extent_given = given(context, "extent")
     check_cluster(context, cluster)
     check_effort(settings, bias, target_group)
-    study = make_study()
+    study, times = make_study(), make_times()
     if not maps and not project:
         for flag, typed in (("--mask", settings.mask is not None), ("--extent", extent_given)):
             if typed:
@@ -179,6 +181,7 @@ def fit(
                 bias=None if bias is None else str(bias),
                 group=like(records, background_records or (occurrences if target_group else None)),
                 study=study,
+                times=times,
                 maps=maps,
                 listener=screen,
                 **shared,

@@ -48,6 +48,7 @@ from maxent.species.input.layers.layers import Layers
 from maxent.species.input.layers.placement import same_grid
 from maxent.species.input.layers.similarity import Reference
 from maxent.species.input.records.occurrences import Occurrences
+from maxent.species.input.times.settings import TimeSettings
 from maxent.species.judging import fit_sample
 from maxent.species.libraries import geo
 from maxent.species.projecting import project
@@ -74,7 +75,8 @@ class Shared:
     ``inputs`` is the digest of the files that they share, see ``fingerprints.py``; ``lenders`` are
     the densities of the species that lend strength to each other; ``whole`` the layers whose cells
     are fitted in windows, None where those of the regions are fitted; ``grid`` that of the layers,
-    and ``extent`` the polygons that maps are cut to, None for none.
+    and ``extent`` the polygons that maps are cut to, None for none; ``times`` what was asked of time,
+    None where layers have none.
     """
 
     settings: Settings
@@ -90,6 +92,7 @@ class Shared:
     whole: WholeLayers | None = None
     grid: Grid | None = None
     extent: StudyRegion | None = None
+    times: TimeSettings | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -485,6 +488,9 @@ def fingerprint(job: Job, shared: Shared) -> str:
     parts: list[Any] = [__version__, shared.settings.listed(), shared.categorical, shared.layers]
     parts += [shared.projections, shared.lambdas, shared.maps, shared.inputs, job.species]
     parts += [] if shared.whole is None else ["in windows"]
+    if shared.times is not None:
+        steps = [records and records.step for records in (job.records, job.test)]
+        parts += [shared.times, *steps]
     for records in (job.records, job.test):
         parts += [None] if records is None else [records.x, records.y]
     if job.prepared is not None:

@@ -169,15 +169,36 @@ class Layers:
         without : sequence of str, default ()
             Names of layers to leave out.
         """
+        bands = bands_given(sources, crs=crs, named=named, without=without)
+        if only is not None:
+            bands = picked(bands, only)
+        return cls.of_bands(
+            bands,
+            categorical=categorical,
+            align=align,
+            like=like,
+            resampling=resampling,
+            nodata=nodata,
+        )
+
+    @classmethod
+    def of_bands(
+        cls,
+        bands: list[FileSource],
+        *,
+        categorical: Iterable[str] = (),
+        align: str = "refuse",
+        like: Grid | None = None,
+        resampling: str = "bilinear",
+        nodata: Sequence[float] | None = (),
+    ) -> Layers:
+        """Layers of bands of files, which are brought to one grid; see :meth:`open`."""
         if align not in ALIGN:
             raise ValueError(f"align must be one of {', '.join(ALIGN)}, got {align!r}")
         if resampling not in resamplings():
             raise ValueError(
                 f"resampling must be one of {', '.join(resamplings())}, got {resampling!r}"
             )
-        bands = bands_given(sources, crs=crs, named=named, without=without)
-        if only is not None:
-            bands = picked(bands, only)
         if not bands:
             raise ValueError("no layers given: the files hold none, or only= is empty")
         check_names(bands)
