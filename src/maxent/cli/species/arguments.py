@@ -132,6 +132,16 @@ def paths(typed: Sequence[Path] | None) -> tuple[str, ...]:
     return tuple(str(path) for path in typed or ())
 
 
+def with_times_of(layers: LayerFiles, table: str | None) -> LayerFiles:
+    """With the files of a table of times, where one was given."""
+    if table is None:
+        return layers
+    from maxent.species.input.times.series import read_times
+
+    named = (row.file.path for row in read_times(table))
+    return replace(layers, sources=tuple(dict.fromkeys([*layers.sources, *named])))
+
+
 def like(records: RecordFile, path: Path | None) -> RecordFile | None:
     """Another file with the same columns; rows to leave out are those of their own file."""
     if path is None:

@@ -37,6 +37,7 @@ from maxent.cli.species.arguments import (
     check_memory,
     like,
     paths,
+    with_times_of,
 )
 from maxent.species.batch.cluster import ClusterSettings
 from maxent.species.fitting.options import ALWAYS, CHECKS, DATA, NEVER, OUTPUT
@@ -121,7 +122,7 @@ def fit(
                 raise typer.BadParameter(f"{flag} has no effect without maps (--no-maps)")
     if settings.extent == "region" and study.kind is None:
         raise typer.BadParameter(f"--{NO_REGION}")
-    opened = make_layers(paths(layers))
+    opened = with_times_of(make_layers(paths(layers)), times.layer_times)
     files = opened.sources
     if not files:
         raise typer.BadParameter(
@@ -143,6 +144,7 @@ def fit(
     check_memory(cluster, settings, bias=bias is not None, group=grouped)
     tables = [occurrences, *([layers[0]] if swd and layers else []), test, background_records]
     tables += [] if settings.extent in ("layers", "region") else [Path(settings.extent)]
+    tables += [] if times.layer_times is None else [Path(times.layer_times)]
     check_there(*tables, rasters=[*(() if swd else files), bias, *(project or [])])
     from maxent.species.batch import workflow
 

@@ -566,7 +566,7 @@ class Prepared:
     test : Sample or None
         Records for testing, None without any.
     records : dict of array
-        x, y and ``test`` (bool) of the records in use.
+        x, y and ``test`` (bool) of the records in use, and their ``step`` where layers have times.
     cleaning : list of CleaningStep
         What was taken out and why, in order.
     notes : list of str
@@ -579,6 +579,8 @@ class Prepared:
         Which variables were left out.
     origins : list of Origin
         Where the records, and those for testing, come from.
+    timing : Timing or None
+        How time was treated, None where layers have none.
     """
 
     species: str
@@ -591,6 +593,7 @@ class Prepared:
     effort: str | None = None
     selection: Selection | None = None
     origins: list[Origin] = field(default_factory=list)
+    timing: Timing | None = None
 
     def new_notes(self, notes: Iterable[str], told: Collection[str]) -> list[str]:
         """Those of the notes that were not told yet; of the study region with the species' name."""
@@ -631,13 +634,14 @@ def prepare(
     records = cleaned.occurrences
     held = _held_out(len(records), settings)
     train_cell, test_cell = cleaned.cell[~held], cleaned.cell[held]
-    x, y = records.x, records.y
+    x, y, step = records.x, records.y, records.step
     if test is not None:
         extra = _cleaned(test, region, settings, 1)
         notes += extra.notes
         steps += [replace(s, what=f"test records: {s.what}") for s in extra.steps]
         test_cell = extra.cell
         x, y = np.append(x, extra.occurrences.x), np.append(y, extra.occurrences.y)
+        step = None if step is None else np.append(step, extra.occurrences.step)
         held = np.append(held, np.ones(len(extra.occurrences), bool))
     sample = _sample(region, train_cell, region.background)
     if not (sample.counts == 0).any():
@@ -649,7 +653,7 @@ def prepare(
     tested = None
     if test_cell.size:
         tested = _sample(region, test_cell, np.zeros(region.cell.size, bool))
-    kept = {"x": x, "y": y, "test": held}
+    kept = {"x": x, "y": y, "test": held} | ({} if step is None else {"step": step})
     read = [occurrences.origin, None if test is None else test.origin]
     origins = [origin for origin in read if origin is not None]
     return Prepared(
@@ -662,6 +666,7 @@ def prepare(
         region.study,
         region.effort,
         origins=list({origin.source: origin for origin in origins}.values()),
+        timing=region.timing,
     )
 
 

@@ -264,23 +264,29 @@ class DatedLayers:
         spans = [one.span for one in self.series[self.clock]]
         return [self.step(span) for span in spans if whole.distance(span.middle) == 0]
 
-    def at(self, step: Step) -> Layers:
-        """The layers at a step; closing them closes the files of this time alone."""
+    def at(self, step: Step | None) -> Layers:
+        """The layers at a step; closing them closes the files of this time alone.
+
+        None is for layers of which none has a time.
+        """
         sources: list[Source] = []
-        for (name, slices), chosen in zip(self.series.items(), step.slices, strict=True):
+        chosen_by_series = () if step is None else step.slices
+        for (name, slices), chosen in zip(self.series.items(), chosen_by_series, strict=True):
             parts = [self._sources[slices[i].source] for i in chosen]
             label = f"{parts[0].label} ... {parts[-1].label} (mean of {len(parts)})"
-            alone = len(parts) == 1
-            sources.append(
-                _Renamed(name, parts[0]) if alone else MeanSource(name, label, parts)
-            )  # fmt: skip
+            one = len(parts) == 1
+            sources.append(_Renamed(name, parts[0]) if one else MeanSource(name, label, parts))
         sources += [_Renamed(name, self._sources[name]) for name in self._static]
         return Layers(sources, self.categorical)
 
     def known_at(self, x: Array, y: Array) -> Array:
-        """Which points lie on a cell that every layer knows at its first time."""
-        with self.at(self.steps()[0]) as layers:
+        """Which points lie on a cell that every layer knows at the last time."""
+        with self.at(self.last()) as layers:
             return layers.known_at(x, y)
+
+    def last(self) -> Step | None:
+        """The last step, None where no layer has a time."""
+        return self.steps()[-1] if self.series else None
 
     def labels(self) -> dict[str, str]:
         """Files of each variable."""
