@@ -248,7 +248,9 @@ def _project_times(
     screen = console()
     screen.print(table)
     screen.print(found.describe(), soft_wrap=True)
-    for file in (*found.files.values(), name):
+    drawn = [file for what, file in found.files.items() if what.startswith("map:")]
+    screen.print(f"wrote maps of {len(drawn)} times, {escape(str(out / drawn[0]))} ...")
+    for file in (*(found.files[what] for what in ("trend", "table") if what in found.files), name):
         screen.print(f"wrote {escape(str(out / file))}", soft_wrap=True)
 
 

@@ -230,6 +230,8 @@ def variograms(size: BlockSize) -> Picture:
 
 def over_time(found: MapsInTime) -> Picture:
     """The suitable area at each time, and its line of least squares."""
+    from matplotlib.ticker import MaxNLocator
+
     figure, ax = _axes("year", f"suitable area in {found.unit}")
     left, bottom, width, height = ax.get_position().bounds
     ax.set_position((left + 0.06, bottom, width - 0.06, height))
@@ -243,7 +245,7 @@ def over_time(found: MapsInTime) -> Picture:
         words = f"trend, {slope:+,.0f} {found.unit} a year"
         ax.plot(years, line, color=AREA, linestyle="--", linewidth=1.2, label=words)
     ax.set_ylim(bottom=0)
-    ax.ticklabel_format(axis="x", useOffset=False)
+    ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     ax.legend(loc="best")
     return _svg(figure)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,8 @@ from maxent.species.fitting.settings import Settings
 from maxent.species.input.layers.grid import OUTSIDE
 from maxent.species.input.layers.layers import Layers
 from maxent.species.input.records.occurrences import NO_DATE, NO_TIME, Occurrences
-from maxent.species.input.times.dated_layers import DatedLayers, Step
+from maxent.species.input.times.dated_layers import DatedLayers, Step, matched
+from maxent.species.input.times.record_dates import RecordDates
 from maxent.species.input.times.settings import TimeSettings
 from maxent.species.input.times.timing import Timing
 from maxent.species.libraries import geo
@@ -124,6 +126,32 @@ class InTime:
         )
 
 
+def with_steps(
+    given: Sequence[tuple[Occurrences, RecordDates] | None], layers: DatedLayers, times: TimeSettings
+) -> tuple[list[Any], InTime, list[str]]:
+    """Sets of records with the time of each, None staying None; the first say how time is shared.
+
+    A set that is there twice is matched once, and notes come once.
+    """
+    found: list[Occurrences | None] = []
+    made: dict[int, Occurrences] = {}
+    steps: list[Step] = []
+    notes: list[str] = []
+    for one in given:
+        if one is None:
+            found.append(None)
+            continue
+        records, dates = one
+        if id(records) not in made:
+            matching = matched(records, dates, layers, times, steps)
+            made[id(records)] = matching.records
+            steps, notes = matching.steps, [*notes, *matching.notes]
+        found.append(made[id(records)])
+    assert found[0] is not None
+    assert given[0] is not None
+    return found, InTime.of_records(layers, steps, found[0], times, given[0][1].columns), notes
+
+
 @dataclass(frozen=True, eq=False)
 class TimedCells:
     """Cells of all steps one after the other, as ``Occurrences.cells`` counts them.
@@ -132,7 +160,7 @@ class TimedCells:
     ``n_known`` the known cells at all steps that were drawn from.
     """
 
-    X: object
+    X: Any
     cell: Array
     background: Array
     effort: Array | None

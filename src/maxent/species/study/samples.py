@@ -21,13 +21,13 @@ from maxent.species.input.records.cleaning import NOT_STUDIED, Cleaned, clean, m
 from maxent.species.input.records.names import find_name
 from maxent.species.input.records.occurrences import Occurrences
 from maxent.species.input.records.study_files import StudyChoice
-from maxent.species.input.times.dated_layers import DatedLayers, Step, matched
+from maxent.species.input.times.dated_layers import DatedLayers
 from maxent.species.input.times.record_dates import dates_of_file
 from maxent.species.input.times.settings import TimeSettings
 from maxent.species.input.times.timing import Timing
 from maxent.species.study.background import draw_background, why_no_cell
 from maxent.species.study.effort import RecordEffort
-from maxent.species.study.in_time import InTime, cells_in_time
+from maxent.species.study.in_time import InTime, cells_in_time, with_steps
 from maxent.species.study.study_region import StudyRegion
 
 GROUPED = "cells with records of"  # in the note on a background of a target group
@@ -480,10 +480,18 @@ def survey_files(
                 notes += more
         dated = None
         if isinstance(opened, DatedLayers) and times is not None:
+            assert times.date_column is not None
             given = [(records, everything), (test, read["test"]), (group, read["group"])]
-            found, in_time, more = _with_steps(given, opened, times)
-            assert found[0] is not None
-            everything, read["test"], read["group"] = found[0], found[1], found[2]
+            (everything, read["test"], read["group"]), in_time, more = with_steps(
+                [
+                    None
+                    if file is None or one is None
+                    else (one, dates_of_file(file.path, times.date_column, one))
+                    for file, one in given
+                ],
+                opened,
+                times,
+            )
             notes += more
             dated = Dated(times, in_time)
         tests, others = read["test"], read["group"]
@@ -508,31 +516,6 @@ def survey_files(
             )
     regions = Regions(shared, layers, settings, bias, others, choice, dated=dated)
     return Surveyed(regions, everything, tests, others, tuple(notes), opened.grid)
-
-
-def _with_steps(
-    given: Sequence[tuple[RecordFile | None, Occurrences | None]],
-    layers: DatedLayers,
-    times: TimeSettings,
-) -> tuple[list[Occurrences | None], InTime, list[str]]:
-    """The records of files with the time of each, the first of which say how time is shared."""
-    found: list[Occurrences | None] = []
-    steps: list[Step] = []
-    notes: list[str] = []
-    column = ""
-    for file, records in given:
-        if file is None or records is None:
-            found.append(None)
-        elif file == given[0][0] and found:
-            found.append(found[0])
-        else:
-            assert times.date_column is not None
-            dates = dates_of_file(file.path, times.date_column, records)
-            made = matched(records, dates, layers, times, steps)
-            found.append(made.records)
-            steps, notes, column = made.steps, [*notes, *made.notes], column or dates.columns
-    assert found[0] is not None
-    return found, InTime.of_records(layers, steps, found[0], times, column), notes
 
 
 def together(one: Occurrences, other: Occurrences) -> Occurrences:

@@ -189,12 +189,20 @@ class DatedLayers:
         return cls(layers, groups, files.categorical, times.length)
 
     @classmethod
-    def from_layers(cls, layers: Layers, window: Length | None = None) -> DatedLayers:
+    def from_layers(
+        cls, layers: Layers, window: Length | None = None, categorical: Collection[str] = ()
+    ) -> DatedLayers:
         """Of layers that are open: their names say which is a variable at which time."""
         groups = grouped(layers.names)
         bases = {one.source: name for name, slices in groups.series.items() for one in slices}
-        categorical = {bases.get(name, name) for name in layers.categorical}
-        return cls(layers, groups, categorical, window)
+        unknown = [name for name in categorical if name not in groups.names()]
+        if unknown:
+            raise ValueError(
+                f"categorical layer {unknown[0]!r} is not among the layers: "
+                f"{', '.join(groups.names())}"
+            )
+        known = {bases.get(name, name) for name in layers.categorical}
+        return cls(layers, groups, {*known, *categorical}, window)
 
     def check_dated(self) -> None:
         """Refuse layers of which none has a time."""

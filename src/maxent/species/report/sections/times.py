@@ -8,6 +8,7 @@ from maxent.species.report import figures, maps
 from maxent.species.report.markup import Html, count, element, fixed, joined, link, paragraph, table
 from maxent.species.report.sections.base import Context, figure
 
+_SHOWN = 60  # times in the table
 _DRAWN = {
     "records": "The background is drawn at the times of the records, as many cells at each as its "
     "share of them: that years with more observers have more records says nothing of the species.",
@@ -75,21 +76,27 @@ def _times(timing: Timing, found: MapsInTime | None) -> Html:
     used = {step["label"]: step for step in timing.steps}
     drawn = {} if found is None else {row["time"]: row for row in found.rows}
     head = ["Time", "Records of all species", "Background cells"]
-    head += [] if found is None else [f"Suitable {found.unit}", "Mean suitability", "Extrapolate"]
+    head += [] if found is None else [f"Suitable {found.unit}", "Mean suitability",
+                                   "Cells that extrapolate"]  # fmt: skip
     years = {label: step["year"] for label, step in used.items()}
     years |= {label: row["year"] for label, row in drawn.items()}
+    labels = sorted(years, key=lambda label: (years[label], label))
+    caption = "Times in use"
+    if len(labels) > _SHOWN:
+        caption += f", the first and last {_SHOWN // 2} of {len(labels)}"
+        labels = [*labels[: _SHOWN // 2], *labels[-(_SHOWN // 2) :]]
     rows = []
-    for label in sorted(years, key=lambda label: (years[label], label)):
+    for label in labels:
         step, row = used.get(label, {}), drawn.get(label)
         cells = [label, count(step.get("records", 0)), count(step.get("background", 0))]
         if found is not None and row is not None:
             beyond = row["extrapolated"]
             cells += [count(round(row[found.area])), fixed(row["mean"])]
-            cells.append("not known" if beyond is None else f"{count(beyond)} cells")
+            cells.append("not known" if beyond is None else count(beyond))
         elif found is not None:
             cells += ["", "", ""]
         rows.append(cells)
-    return table("Times in use", head, rows, right=range(1, len(head)), class_="settings")
+    return table(caption, head, rows, right=range(1, len(head)), class_="settings")
 
 
 def _files(found: MapsInTime) -> Html:
