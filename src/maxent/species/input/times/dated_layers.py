@@ -494,4 +494,4 @@ def _short(layers: DatedLayers, steps: Sequence[Step]) -> list[str]:
 
 
 def _length(days: float) -> str:
-    return f"{days / _YEAR:.1f} years" if days > _YEAR else f"{days:.0f} days"
+    return f"{days / _YEAR:.1f} years" if days > 2 * _YEAR else f"{days:.0f} days"
