@@ -298,7 +298,7 @@ def test_gaps_take_the_nearest_time():
         species.TimeSettings("auto"),
     )  # fmt: skip
     assert [made.steps[i].label for i in made.records.step] == ["2000-01", "2003-12", "2001-01"]
-    assert any("2 records take the nearest time of heat, up to 365 days" in n for n in made.notes)
+    assert any("2 records take the nearest time of heat, up to 364 days" in n for n in made.notes)
 
 
 def _dates(*texts):

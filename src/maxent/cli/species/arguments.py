@@ -19,6 +19,7 @@ from maxent.species.fitting.options import BACKGROUND, DATA, OUTPUT
 from maxent.species.fitting.settings import Settings
 from maxent.species.input import file_access
 from maxent.species.input.files import LayerFiles, RecordFile, StudyFiles
+from maxent.species.input.layers.remote import as_file
 from maxent.species.input.times.settings import TimeSettings
 
 Records = Annotated[
@@ -128,8 +129,8 @@ MakeCrew = Annotated[Callable[..., ClusterSettings], Fields(ClusterSettings)]
 
 
 def paths(typed: Sequence[Path] | None) -> tuple[str, ...]:
-    """Paths as texts."""
-    return tuple(str(path) for path in typed or ())
+    """Paths as texts, and addresses with both of the slashes that a path drops one of."""
+    return tuple(str(as_file(path)) for path in typed or ())
 
 
 def with_times_of(layers: LayerFiles, table: str | None) -> LayerFiles:

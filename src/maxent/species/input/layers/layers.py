@@ -37,6 +37,7 @@ from maxent.species.input.layers.sources import (
     picked,
     raster_files,
 )
+from maxent.species.input.layers.stac import is_stac, stac_layers
 from maxent.species.input.layers.turning import turned
 from maxent.species.libraries import geo
 
@@ -78,6 +79,9 @@ def bands_given(
 ) -> list[FileSource]:
     """The bands of files and folders as they are, on whatever grids; see :meth:`Layers.open`."""
     crs = None if crs is None else parsed_crs(crs).to_string()
+    if isinstance(sources, Sequence) and not isinstance(sources, str):
+        named = [*named, *(one for path in sources if is_stac(path) for one in stac_layers(path))]
+        sources = [path for path in sources if not is_stac(path)]
     given = [] if named and not sources else raster_files(sources)
     bands = [
         band

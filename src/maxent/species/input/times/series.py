@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from maxent.species.input.file_access import check_inside
-from maxent.species.input.layers.naming import Named
+from maxent.species.input.layers.naming import Named, beside
 from maxent.species.input.times.spans import EXAMPLES, Span, named_time, read_date
 
 _SHOWN = 4
@@ -51,8 +51,8 @@ def read_times(path: str) -> list[TableRow]:
             raise ValueError(f"{path}, line {line}: no layer or no file")
         span = _span(row, f"{path}, line {line}")
         name = layer if span is None else f"{layer}_{span.label}"
-        where = file_name if "://" in file_name else str(table.parent / file_name)
-        found.append(TableRow(layer, span, Named(name, where, (row.get("band") or "").strip())))
+        band = (row.get("band") or "").strip()
+        found.append(TableRow(layer, span, Named(name, beside(table, file_name), band)))
     return found
 
 
