@@ -115,7 +115,8 @@ def test_dates_are_read_however_they_are_written(text, label):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "spring", "2003-13", "2003-02-30", "0000-00-00", "03/04/2005", "2005/2003", "38000"]
+    "text",
+    ["", "spring", "2003-13", "2003-02-30", "0000-00-00", "03/04/2005", "2005/2003", "38000"],
 )
 def test_what_is_no_certain_date_is_none(text):
     assert read_date(text) is None
@@ -191,7 +192,7 @@ def test_columns_of_dates_are_recognised():
     found = _in(["year", "month", "day"], parts)
     assert [span.label for span in found.spans] == ["2003-07-15", "2004-07", "2005", "2006"]
     assert "'year' and 'month' and 'day'" in found.notes[0]
-    assert [s.label for s in _in(["year", "month", "day"], parts, "year").spans][0] == "2003"
+    assert _in(["year", "month", "day"], parts, "year").spans[0].label == "2003"
     with pytest.raises(ValueError, match=r"no column of dates recognised among 'when'.*--date-col"):
         _in(["when"], [["2003"]])
     with pytest.raises(ValueError, match="no column 'born', as dates= "):
@@ -205,7 +206,7 @@ def test_mixed_formats_are_read_where_they_are_certain():
     assert any("day first (25/07/2003), as 1 of them can only be" in n for n in found.notes)
     american = _in(["date"], [["07/25/2003"], ["07/04/2003"]])
     assert [s.label for s in american.spans] == ["2003-07-25", "2003-07-04"]
-    with pytest.raises(ValueError, match=r"mixed formats of dates: '25/07/2003' in row 2 day first"):
+    with pytest.raises(ValueError, match=r"mixed formats of dates: '25/07/2003' in row 2"):
         _in(["date"], [["25/07/2003"], ["07/26/2003"]])
     unclear = _in(["date"], [["04/07/2003"], ["05/05/2003"]])
     assert [s.label for s in unclear.spans] == ["2003", "2003-05-05"]
@@ -321,7 +322,7 @@ def test_records_without_a_time_are_dropped_kept_or_refused():
     assert _value(layers, made.steps[1]) == pytest.approx(every)
     with pytest.raises(ValueError, match="1 records are without a date, the first row 3"):
         matched(records, dates, layers, species.TimeSettings("auto", undated="refuse"))
-    with pytest.raises(ValueError, match="2 records are outside 2000-2003.*the first row 4, 1990"):
+    with pytest.raises(ValueError, match=r"2 records are outside 2000-2003.*first row 4, 1990"):
         matched(records, dates, layers, species.TimeSettings("auto", outside_times="refuse"))
     with pytest.raises(ValueError, match="no record has a date within the times of the layers"):
         matched(_records([0]), _dates("1990"), layers, species.TimeSettings("auto"))

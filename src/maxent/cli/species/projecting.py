@@ -95,8 +95,8 @@ def project(
     check_there(model, layer_times, *(files if swd else ()), rasters=() if swd else files)
     from maxent.species.batch.cluster import check_files, spread
     from maxent.species.batch.outputs import check_unread, locked
-    from maxent.species.fitting.model import load_model
     from maxent.species.comparing.folders import DEFAULT_RULE
+    from maxent.species.fitting.model import load_model
     from maxent.species.input.records.study_files import read_extent
     from maxent.species.input.times.dated_layers import DatedLayers
     from maxent.species.input.times.record_dates import AUTO

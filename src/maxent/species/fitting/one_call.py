@@ -127,9 +127,7 @@ def fit(
         effort = None if bias is None else _layers(bias, (), files, like=opened.grid)
         name = _one(everything, species)
         asked = everything if tests is None else together(everything, tests)
-        region = survey(
-            opened, asked, settings, bias=effort, group=group_records, in_time=in_time
-        )
+        region = survey(opened, asked, settings, bias=effort, group=group_records, in_time=in_time)
         region = region.with_places() if settings.spatial else region
     joint = None
     if settings.joint:

@@ -129,8 +129,7 @@ def _row(step: Step, written: MapFiles, trend: _Trend) -> dict[str, Any]:
     }
     if "km2" in said:
         row |= {"km2": said["known_km2"], "suitable_km2": said["km2"]}
-    means = trend.means
-    row["mean"] = means[step.span.year] if step.span.year in means else None
+    row["mean"] = trend.means.get(step.span.year)
     row["extrapolated"] = written.n_extrapolated
     return row
 

@@ -66,15 +66,14 @@ class InTime:
     ) -> InTime:
         """With background like the records in time, or uniform over all times of the layers."""
         assert records.step is not None
-        every = list(steps)
+        every, asked = list(steps), []
         if times.background_times == "uniform":
+            asked = [step.slices for step in layers.steps()]
             known = {step.slices for step in every}
             every += [step for step in layers.steps() if step.slices not in known]
-            asked = {step.slices for step in layers.steps()}
-            shares = np.array([step.slices in asked for step in every], dtype=np.float64)
-        else:
-            shares = np.bincount(records.step[records.step >= 0], minlength=len(every)) * 1.0
         counts = np.bincount(records.step[records.step >= 0], minlength=len(every))
+        alike = np.array([step.slices in asked for step in every], dtype=np.float64)
+        shares = alike if asked else np.asarray(counts, dtype=np.float64)
         left = {
             what: int((records.step == code).sum())
             for what, code in (("undated", NO_DATE), ("outside", NO_TIME))
@@ -90,8 +89,8 @@ class InTime:
             )
         if settings.joint:
             raise ValueError(
-                "--joint fits places of all species, which have no time: fit without --date-column, "
-                "or each species by itself"
+                "--joint fits places of all species, which have no time: fit each species by "
+                "itself, or without --date-column"
             )
 
     def allotted(self, n: int) -> Array:
@@ -127,7 +126,9 @@ class InTime:
 
 
 def with_steps(
-    given: Sequence[tuple[Occurrences, RecordDates] | None], layers: DatedLayers, times: TimeSettings
+    given: Sequence[tuple[Occurrences, RecordDates] | None],
+    layers: DatedLayers,
+    times: TimeSettings,
 ) -> tuple[list[Any], InTime, list[str]]:
     """Sets of records with the time of each, None staying None; the first say how time is shared.
 

@@ -260,9 +260,7 @@ def _cells_in_time(
             )
     notes += [] if study is None else [study.describe()]
     known = found.n_known or None
-    return _ChosenCells(
-        found.X, found.cell, found.background, found.effort, known, tuple(notes)
-    )
+    return _ChosenCells(found.X, found.cell, found.background, found.effort, known, tuple(notes))
 
 
 def _drawn_cells(
@@ -383,11 +381,13 @@ class Regions:
             return self.shared
         assert self.study is not None
         with ExitStack() as files:
+            opened: Layers | DatedLayers
+            in_time = None
             if self.dated is None:
-                opened: Layers | DatedLayers = files.enter_context(self.layers.open())
+                opened = files.enter_context(self.layers.open())
             else:
                 opened = files.enter_context(DatedLayers.open(self.layers, self.dated.times))
-            in_time = None if self.dated is None else replace(self.dated.in_time, layers=opened)
+                in_time = replace(self.dated.in_time, layers=opened)
             effort = open_effort(files, self.bias, self.layers, opened)
             where = making_region(records, opened, self.settings.clean)
             if not where.any():
@@ -624,7 +624,8 @@ def prepare(
         steps += [replace(s, what=f"test records: {s.what}") for s in extra.steps]
         test_cell = extra.cell
         x, y = np.append(x, extra.occurrences.x), np.append(y, extra.occurrences.y)
-        step = None if step is None else np.append(step, extra.occurrences.step)
+        if step is not None and extra.occurrences.step is not None:
+            step = np.append(step, extra.occurrences.step)
         held = np.append(held, np.ones(len(extra.occurrences), bool))
     sample = _sample(region, train_cell, region.background)
     if not (sample.counts == 0).any():

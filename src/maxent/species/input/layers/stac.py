@@ -100,8 +100,8 @@ def _items(file: Path | Address) -> Iterator[tuple[Path | Address, dict[str, Any
         yield file, value
     elif kind == "FeatureCollection":
         for item in value.get("features", ()):
-            own = next((link for link in item.get("links", ()) if link.get("rel") == "self"), {})
-            href = own.get("href", "")
+            own = [link["href"] for link in item.get("links", ()) if link.get("rel") == "self"]
+            href = own[0] if own else ""
             yield (as_file(href) if is_address(href) else file), item
     elif kind in ("Collection", "Catalog"):
         links = [link for link in value.get("links", ()) if link.get("rel") == "item"]

@@ -91,8 +91,8 @@ def clean(
     """Take out the records of one species that a fit on the grid cannot use.
 
     In this order: missing coordinates, doubtful places where asked for, no time where layers have
-    times, outside the layers, outside the study region, in cells without values, all but the first of each cell, too close to each
-    other.
+    times, outside the layers, outside the study region, in cells without values, all but the first
+    of each cell (and time), too close to each other.
 
     Parameters
     ----------
@@ -208,9 +208,7 @@ def sifted(
     return Cleaned(rest, rest.cells(grid), steps, notes, lost_records, doubts)
 
 
-def making_region(
-    records: Occurrences, layers: Layers | DatedLayers, drop_doubtful: bool
-) -> Array:
+def making_region(records: Occurrences, layers: Layers | DatedLayers, drop_doubtful: bool) -> Array:
     """Which records of a species a study region is made around: a wrong place must not widen it.
 
     Those on cells with data and, with ``drop_doubtful``, in no doubtful place.

@@ -71,22 +71,12 @@ class MeanSource(Source):
             part.close()
 
 
-@dataclass(frozen=True, eq=False)
 class _Renamed(Source):
     """One time of a layer, by the name of the layer."""
 
-    name: str
-    source: Source
-
-    @property
-    def label(self) -> str:  # type: ignore[override]
-        """File and band of that time."""
-        return self.source.label
-
-    @property
-    def grid(self) -> Grid:  # type: ignore[override]
-        """Its grid."""
-        return self.source.grid
+    def __init__(self, name: str, source: Source) -> None:
+        self.name, self.source = name, source
+        self.label, self.grid = source.label, source.grid
 
     def read(self, window: Window) -> tuple[Array, Array]:
         """Its values."""
@@ -486,10 +476,10 @@ def _short(layers: DatedLayers, steps: Sequence[Step]) -> list[str]:
     ]
     if not cut:
         return []
+    some = ", ".join(cut[:_EXAMPLES]) + (" ..." if cut[_EXAMPLES:] else "")
     return [
         f"the mean over {layers.window} reaches before the first time of the layers at "
-        f"{len(cut)} times ({', '.join(cut[:_EXAMPLES])}{' ...' if cut[_EXAMPLES:] else ''}): there "
-        "it is over the times there are"
+        f"{len(cut)} times ({some}): there it is over the times there are"
     ]
 
 

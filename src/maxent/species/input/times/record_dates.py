@@ -104,7 +104,9 @@ def dates_in(
     places = _places(header, asked, records.source)
     found = [column(place) for place in places]
     parts = [[one.get(int(row), "").strip() for row in records.row] for one in found]
-    written = parts[0] if len(parts) == 1 else [_joined(words) for words in zip(*parts, strict=True)]
+    written = (
+        parts[0] if len(parts) == 1 else [_joined(words) for words in zip(*parts, strict=True)]
+    )
     return _read(written, " and ".join(repr(header[place]) for place in places), records)
 
 

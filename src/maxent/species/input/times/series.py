@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from maxent.species.input.file_access import check_inside
@@ -121,7 +122,7 @@ def grouped(
 
 def _ordered(base: str, slices: list[Slice]) -> tuple[Slice, ...]:
     ordered = sorted(slices, key=lambda one: one.span)
-    for one, other in zip(ordered, ordered[1:], strict=False):
+    for one, other in pairwise(ordered):
         if one.span == other.span:
             raise ValueError(
                 f"{base} is there twice at {one.span.label}: {one.source} and {other.source}; "
