@@ -37,6 +37,14 @@ def change(
             "[default: that of the fit, else 10 percentile training presence].",
         ),
     ] = None,
+    time: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--time",
+            help="Of a fit in time, compare the map of this time with those of the others named; "
+            "repeat [default: the first and the last, where nothing was projected].",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="Write maps and table here [default: FOLDER/change]."),
@@ -48,7 +56,13 @@ def change(
 ) -> None:
     """What a species gains, keeps and loses, in km2, as maps and a table; several scenarios too."""
     from maxent.species.comparing.change import compare_maps
-    from maxent.species.comparing.folders import DEFAULT_RULE, maps_of, named, similarities
+    from maxent.species.comparing.folders import (
+        DEFAULT_RULE,
+        maps_of,
+        maps_of_times,
+        named,
+        similarities,
+    )
     from maxent.species.fitting.model import load_model
     from maxent.species.fitting.results import read_result
 
@@ -56,12 +70,20 @@ def change(
     if present.is_dir():
         if futures:
             raise typer.BadParameter("a folder of results has its own projections: give no maps")
-        now, others = maps_of(present)
-        asked = threshold or read_result(present).settings.get("threshold")
+        result = read_result(present)
+        projected = any(not written.training for written in result.maps)
+        if time or (result.over_time is not None and not projected):
+            first, now, others = maps_of_times(present, time or ())
+            notes.append(f"from {first} to {', '.join(others)}")
+        else:
+            now, others = maps_of(present)
+        asked = threshold or result.settings.get("threshold")
         rule, value = load_model(present).rule(asked or DEFAULT_RULE)
         notes.append(f"presence is a suitability of at least {value:.4g} ({rule})")
         out = out or present / "change"
     else:
+        if time:
+            raise typer.BadParameter("--time is for a folder of a fit in time; give the maps")
         if not futures:
             raise typer.BadParameter("give one or more maps to compare with after the first")
         if threshold is None or out is None:

@@ -19,6 +19,8 @@ from maxent.species.fitting.options import BACKGROUND, DATA, OUTPUT
 from maxent.species.fitting.settings import Settings
 from maxent.species.input import file_access
 from maxent.species.input.files import LayerFiles, RecordFile, StudyFiles
+from maxent.species.input.layers.remote import as_file
+from maxent.species.input.times.settings import TimeSettings
 
 Records = Annotated[
     Path, typer.Argument(help="Records: CSV, Darwin Core, GeoPackage, GeoJSON or shapefile.")
@@ -118,6 +120,7 @@ MakeModelLayers = Annotated[  # the model knows which of them hold categories
     Callable[..., LayerFiles], Fields(LayerFiles, "align", "resampling", "crs", "nodata", "layer")
 ]
 MakeStudy = Annotated[Callable[..., StudyFiles], Fields(StudyFiles)]
+MakeTimes = Annotated[Callable[..., TimeSettings], Fields(TimeSettings)]
 MakeSettings = Annotated[Callable[..., Settings], Fields(Settings)]
 MakeCluster = Annotated[
     Callable[..., ClusterSettings], Fields(ClusterSettings, "dask", "workers", "dashboard")
@@ -126,8 +129,18 @@ MakeCrew = Annotated[Callable[..., ClusterSettings], Fields(ClusterSettings)]
 
 
 def paths(typed: Sequence[Path] | None) -> tuple[str, ...]:
-    """Paths as texts."""
-    return tuple(str(path) for path in typed or ())
+    """Paths as texts, and addresses with both of the slashes that a path drops one of."""
+    return tuple(str(as_file(path)) for path in typed or ())
+
+
+def with_times_of(layers: LayerFiles, table: str | None) -> LayerFiles:
+    """With the files of a table of times, where one was given."""
+    if table is None:
+        return layers
+    from maxent.species.input.times.series import read_times
+
+    named = (row.file.path for row in read_times(table))
+    return replace(layers, sources=tuple(dict.fromkeys([*layers.sources, *named])))
 
 
 def like(records: RecordFile, path: Path | None) -> RecordFile | None:

@@ -23,6 +23,7 @@ from maxent.cli.species.arguments import (
     MakeRecords,
     MakeSettings,
     MakeStudy,
+    MakeTimes,
     MaxCells,
     MaybeLayers,
     Network,
@@ -36,6 +37,7 @@ from maxent.cli.species.arguments import (
     check_memory,
     like,
     paths,
+    with_times_of,
 )
 from maxent.species.batch.cluster import ClusterSettings
 from maxent.species.fitting.options import ALWAYS, CHECKS, DATA, NEVER, OUTPUT
@@ -65,6 +67,7 @@ def fit(
     target_group: TargetGroup = False,
     bias: Bias = None,
     make_study: MakeStudy,
+    make_times: MakeTimes,
     test: Annotated[
         Path | None, typer.Option(help="Test on the records of this file.", rich_help_panel=CHECKS)
     ] = None,
@@ -112,14 +115,14 @@ def fit(
     extent_given = given(context, "extent")
     check_cluster(context, cluster)
     check_effort(settings, bias, target_group)
-    study = make_study()
+    study, times = make_study(), make_times()
     if not maps and not project:
         for flag, typed in (("--mask", settings.mask is not None), ("--extent", extent_given)):
             if typed:
                 raise typer.BadParameter(f"{flag} has no effect without maps (--no-maps)")
     if settings.extent == "region" and study.kind is None:
         raise typer.BadParameter(f"--{NO_REGION}")
-    opened = make_layers(paths(layers))
+    opened = with_times_of(make_layers(paths(layers)), times.layer_times)
     files = opened.sources
     if not files:
         raise typer.BadParameter(
@@ -141,6 +144,7 @@ def fit(
     check_memory(cluster, settings, bias=bias is not None, group=grouped)
     tables = [occurrences, *([layers[0]] if swd and layers else []), test, background_records]
     tables += [] if settings.extent in ("layers", "region") else [Path(settings.extent)]
+    tables += [] if times.layer_times is None else [Path(times.layer_times)]
     check_there(*tables, rasters=[*(() if swd else files), bias, *(project or [])])
     from maxent.species.batch import workflow
 
@@ -179,6 +183,7 @@ def fit(
                 bias=None if bias is None else str(bias),
                 group=like(records, background_records or (occurrences if target_group else None)),
                 study=study,
+                times=times,
                 maps=maps,
                 listener=screen,
                 **shared,

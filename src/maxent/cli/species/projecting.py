@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
+from rich.table import Table
 
 from maxent._support.progress import tell_event
 from maxent.cli._console import check_free_file, console, one_line_errors, recorded_warnings
@@ -26,9 +29,11 @@ from maxent.cli.species.arguments import (
     paths,
     tell_notes,
     teller,
+    with_times_of,
 )
 from maxent.species.fitting.settings import Settings
-from maxent.species.input.files import check_there, raster_parts
+from maxent.species.input.files import LayerFiles, check_there, raster_parts
+from maxent.species.input.times.settings import TimeSettings
 
 if TYPE_CHECKING:
     from maxent.species.fitting.results import MapFiles
@@ -66,6 +71,13 @@ def project(
     threshold: Annotated[
         str | None, typer.Option(help="Also map presence, by this threshold rule or value.")
     ] = None,
+    layer_times: Annotated[
+        Path | None,
+        typer.Option(
+            help="Read which file is a layer at which time from this .csv table, and draw every "
+            "time."
+        ),
+    ] = None,
     make_layers: MakeModelLayers,
     make_cluster: MakeCluster,
     overwrite: Overwrite = False,
@@ -76,13 +88,18 @@ def project(
 ) -> None:
     """Draw the map of a fitted model on other layers: another place, another climate."""
     cluster = make_cluster()
-    files = make_layers(paths(layers)).sources
+    table = None if layer_times is None else str(layer_times)
+    given_layers = with_times_of(make_layers(paths(layers)), table)
+    files = given_layers.sources
     check_layers(files)
-    check_there(model, *(files if swd else ()), rasters=() if swd else files)
+    check_there(model, layer_times, *(files if swd else ()), rasters=() if swd else files)
     from maxent.species.batch.cluster import check_files, spread
     from maxent.species.batch.outputs import check_unread, locked
+    from maxent.species.comparing.folders import DEFAULT_RULE
     from maxent.species.fitting.model import load_model
     from maxent.species.input.records.study_files import read_extent
+    from maxent.species.input.times.dated_layers import DatedLayers
+    from maxent.species.input.times.record_dates import AUTO
     from maxent.species.projecting import EXTRAS
     from maxent.species.projecting import project as draw
     from maxent.species.projecting.geotiff import targets
@@ -96,7 +113,7 @@ def project(
     except ValueError as error:
         raise typer.BadParameter(f"--{error}") from None
     if swd:
-        of_rasters = ("align", "resampling", "layers_crs", "nodata", "layer")
+        of_rasters = ("layer_times", "align", "resampling", "layers_crs", "nodata", "layer")
         for name in (*of_rasters, "dask", "workers", "dashboard", "extent"):
             if given(context, name):
                 flag = "--" + name.replace("_", "-")
@@ -121,9 +138,13 @@ def project(
         raise typer.BadParameter("--extent region: the model was fitted without a study region")
     cut = extent not in ("layers", "region")
     check_there(extent if cut else None)
-    opened = make_layers(paths(layers), categorical=density.schema.categorical)
+    opened = replace(given_layers, categorical=density.schema.categorical)
     outputs = tuple(output or ["cloglog"])
     rule, value = ("", None) if threshold is None else fitted.rule(threshold)
+    times = None
+    if fitted.timing is not None or table is not None:
+        window = None if fitted.timing is None else fitted.timing.window
+        times = TimeSettings(AUTO, layer_times=table, window=window)
     rasters = raster_parts(opened.sources)  # with those that the model does not need
     read = [*rasters, *([extent] if cut else [])]
     for target in targets(out, [*outputs, *EXTRAS, "presence"]).values():
@@ -133,7 +154,7 @@ def project(
         recorded_warnings() as notes,
         cluster.connected(teller(quiet)) as client,
         spread(client),
-        opened.open(only=density.schema.names) as stack,
+        _opened(opened, times, density.schema.names) as stack,
     ):
         check_files(client, None, rasters)
         inside, told = None, fitted.check_places(stack.grid)
@@ -142,25 +163,28 @@ def project(
         elif cut:
             inside, more = read_extent(extent, stack.grid)
             told += more
-        written = draw(
-            density,
-            stack,
-            out,
-            outputs=outputs,
-            clamp=settings.clamp,
-            reference=fitted.reference,
-            extrapolation=fitted.extrapolation,
-            mask=settings.mask,
-            threshold=value,
-            rule=rule,
-            extras=EXTRAS if similarity else (),
-            extent=inside,
-            region=fitted.study,
-            units=fitted.layers,
-            name=opened.sources[0],
-            overwrite=overwrite,
-            verbose=0 if quiet else 1,
-        )
+        how: dict[str, Any] = {
+            "outputs": outputs,
+            "clamp": settings.clamp,
+            "reference": fitted.reference,
+            "extrapolation": fitted.extrapolation,
+            "mask": settings.mask,
+            "extras": EXTRAS if similarity else (),
+            "extent": inside,
+            "region": fitted.study,
+            "units": fitted.layers,
+            "overwrite": overwrite,
+            "verbose": 0 if quiet else 1,
+        }
+        if isinstance(stack, DatedLayers) and stack.series:
+            rule, value = fitted.rule(threshold or DEFAULT_RULE)
+            _project_times(density, stack, out, rule, value, quiet, how)
+            tell_notes([*stack.notes, *told, *notes], quiet)
+            return
+        with stack.at(None) if isinstance(stack, DatedLayers) else nullcontext(stack) as drawn:
+            written = draw(
+                density, drawn, out, threshold=value, rule=rule, name=opened.sources[0], **how
+            )
     if similarity and fitted.reference is None:
         why = "the model file does not hold the environment of the fit"
         notes.append(f"similarity (MESS) is not known: {why}")
@@ -177,6 +201,57 @@ def project(
     folder = out.parent if out.suffix else out
     for what, name in written.files.items():
         screen.print(f"{what:>12}  {escape(str(folder / Path(name).name))}", soft_wrap=True)
+
+
+def _opened(files: LayerFiles, times: TimeSettings | None, names: Sequence[str]) -> Any:
+    """The layers that a model needs, with their times where it has some or a table says them."""
+    if times is None:
+        return files.open(only=names)
+    from maxent.species.input.times.dated_layers import DatedLayers
+
+    return DatedLayers.open(files, times, only=names)
+
+
+def _project_times(
+    density: Any,
+    layers: Any,
+    out: Path,
+    rule: str,
+    threshold: float,
+    quiet: bool,
+    how: dict[str, Any],
+) -> None:
+    """The maps of all times, their areas as a table and a plot, and the trend."""
+    from maxent import io
+    from maxent.species.projecting.in_time import project_in_time
+    from maxent.species.report import figures
+
+    if out.suffix:
+        raise typer.BadParameter(
+            f"the layers have {len(layers.steps())} times, and each gets a map: give a folder "
+            f"(--out), got {out}"
+        )
+    found, _ = project_in_time(density, layers, out, threshold=threshold, rule=rule, **how)
+    name = "times.svg"
+    with figures.drawing():
+        io.write_atomically(out / name, figures.over_time(found).data)
+    tell_event("note", text=found.describe())
+    if quiet:
+        return
+    table = Table(title=f"suitable: cloglog {threshold:.4f} or more ({escape(rule)})")
+    area = found.area
+    for head in ("time", "cells", f"suitable {found.unit}", "mean suitability"):
+        table.add_column(head, justify="left" if head == "time" else "right")
+    for row in found.rows:
+        mean = "" if row["mean"] is None else f"{row['mean']:.3f}"
+        table.add_row(row["time"], f"{row['cells']:,}", f"{row[area]:,.0f}", mean)
+    screen = console()
+    screen.print(table)
+    screen.print(found.describe(), soft_wrap=True)
+    drawn = [file for what, file in found.files.items() if what.startswith("map:")]
+    screen.print(f"wrote maps of {len(drawn)} times, {escape(str(out / drawn[0]))} ...")
+    for file in (*(found.files[what] for what in ("trend", "table") if what in found.files), name):
+        screen.print(f"wrote {escape(str(out / file))}", soft_wrap=True)
 
 
 def _project_rows(

@@ -7,7 +7,8 @@ The folder holds ``report.html``, ``map.png``, ``model.json``, ``maps/``, ``proj
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -36,6 +37,7 @@ from maxent.species.fitting.results import (
     TRAINING,
     Borrowing,
     MapFiles,
+    MapsInTime,
     Sample,
     Sharing,
     SpeciesResult,
@@ -49,15 +51,19 @@ from maxent.species.input.layers.layers import Layers
 from maxent.species.input.layers.placement import same_grid
 from maxent.species.input.layers.similarity import Reference
 from maxent.species.input.records.occurrences import Occurrences
+from maxent.species.input.times.dated_layers import DatedLayers
+from maxent.species.input.times.settings import TimeSettings
 from maxent.species.judging import fit_sample
 from maxent.species.libraries import geo
 from maxent.species.projecting import project
+from maxent.species.projecting.in_time import project_in_time
 from maxent.species.report import tables
 from maxent.species.study.all_cells import WholeLayers
 from maxent.species.study.effort import RecordEffort
 from maxent.species.study.samples import Prepared, Region, Regions, prepare
 from maxent.species.study.study_region import StudyRegion
 
+TIMES = "times"  # the folder of the maps of all times
 _HELD_OUT = {  # whose AUC is shown where there are no test records
     "blocks": "block CV",
     "checkerboard": "checkerboard CV",
@@ -75,7 +81,8 @@ class Shared:
     ``inputs`` is the digest of the files that they share, see ``fingerprints.py``; ``lenders`` are
     the densities of the species that lend strength to each other; ``whole`` the layers whose cells
     are fitted in windows, None where those of the regions are fitted; ``grid`` that of the layers,
-    and ``extent`` the polygons that maps are cut to, None for none.
+    and ``extent`` the polygons that maps are cut to, None for none; ``times`` what was asked of
+    time, None where layers have none.
     """
 
     settings: Settings
@@ -91,6 +98,7 @@ class Shared:
     whole: WholeLayers | None = None
     grid: Grid | None = None
     extent: StudyRegion | None = None
+    times: TimeSettings | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,6 +217,7 @@ def _write_species(
         prepared.study,
         result.selection,
         extrapolation,
+        timing=result.timing,
     )
     extra_files = {"model": MODEL}
     if shared.lambdas:
@@ -218,6 +227,7 @@ def _write_species(
     start = perf_counter()
     kernel = None if region is None else region.kernel
     maps, notes = _write_maps(model, models, shared, place, kernel)
+    over_time = _write_times(model, shared, place)
     io.save(_with_layers(model, maps), place / MODEL)
     change = _write_change(model, maps, shared, place)
     result.seconds["maps"] = perf_counter() - start
@@ -225,7 +235,9 @@ def _write_species(
     stage("report")
     notes = list(dict.fromkeys([*result.notes, *notes]))
     reading = None if shared.layers is None else asdict(shared.layers)
-    result = replace(result, maps=maps, notes=notes, change=change, reading=reading)
+    result = replace(
+        result, maps=maps, notes=notes, change=change, reading=reading, over_time=over_time
+    )
     written = tables.write_tables(result, sample, test, place / "tables")
     files = {what: f"tables/{name}" for what, name in written.items()}
     result = replace(result, tables={**extra_files, **files})
@@ -304,7 +316,7 @@ def _write_map(
     if settings.threshold is not None:
         rule, threshold = model.rule(settings.threshold)
     (place / folder).mkdir(parents=True)
-    with files.open(only=model.density.schema.names) as layers:
+    with _open(model, shared, files, name) as (layers, assumed):
         extent, told = _extent(model, shared, layers, name)
         if name != TRAINING:
             told = [*model.check_places(layers.grid), *told]
@@ -328,9 +340,58 @@ def _write_map(
             name=name,
             verbose=settings.verbose,
         )
-        notes = [*layers.notes, *told]
+        notes = [*assumed, *told]
     beside = {what: f"{folder}/{Path(file).name}" for what, file in written.files.items()}
     return replace(written, files=beside), notes
+
+
+@contextmanager
+def _open(
+    model: SpeciesModel, shared: Shared, files: LayerFiles, name: str
+) -> Iterator[tuple[Layers, list[str]]]:
+    """The layers that a model needs, those of a fit in time at their last time; notes."""
+    needed = model.density.schema.names
+    if shared.times is None:
+        with files.open(only=needed) as layers:
+            yield layers, list(layers.notes)
+        return
+    times = shared.times if name == TRAINING else replace(shared.times, layer_times=None)
+    with DatedLayers.open(files, times, only=needed) as dated:
+        step, notes = dated.last(), list(dated.notes)
+        if step is not None:
+            where = f"; those of all times are in {TIMES}/" if name == TRAINING else ""
+            notes.append(f"{name}: the map is that of the last time, {step.label}{where}")
+        with dated.at(step) as layers:
+            yield layers, notes
+
+
+def _write_times(model: SpeciesModel, shared: Shared, place: Path) -> MapsInTime | None:
+    """A map of each time of the training layers, and what changes over them."""
+    if shared.times is None or shared.layers is None or not shared.maps:
+        return None
+    settings = shared.settings
+    rule, value = model.rule(settings.threshold or DEFAULT_RULE)
+    with DatedLayers.open(shared.layers, shared.times, only=model.density.schema.names) as dated:
+        if not dated.series:  # the variables with times were not selected
+            return None
+        extent, _ = _extent(model, shared, dated, TRAINING)
+        found, _ = project_in_time(
+            model.density,
+            dated,
+            place / TIMES,
+            threshold=value,
+            rule=rule,
+            clamp=settings.clamp,
+            reference=model.reference,
+            extras=("mess",),
+            extrapolation=model.extrapolation,
+            mask=settings.mask,
+            extent=extent,
+            compare_units=False,
+            verbose=settings.verbose,
+        )
+    files = {what: f"{TIMES}/{name}" for what, name in found.files.items()}
+    return replace(found, files=files)
 
 
 def _with_layers(model: SpeciesModel, maps: Sequence[MapFiles]) -> SpeciesModel:
@@ -343,7 +404,7 @@ def _with_layers(model: SpeciesModel, maps: Sequence[MapFiles]) -> SpeciesModel:
 
 
 def _extent(
-    model: SpeciesModel, shared: Shared, layers: Layers, name: str
+    model: SpeciesModel, shared: Shared, layers: Layers | DatedLayers, name: str
 ) -> tuple[StudyRegion | None, list[str]]:
     """What the maps of layers are cut to, None for nothing; and what is to be said of it.
 
@@ -498,6 +559,9 @@ def fingerprint(job: Job, shared: Shared) -> str:
     parts: list[Any] = [__version__, shared.settings.listed(), shared.categorical, shared.layers]
     parts += [shared.projections, shared.lambdas, shared.maps, shared.inputs, job.species]
     parts += [] if shared.whole is None else ["in windows"]
+    if shared.times is not None:
+        given = [records for records in (job.records, job.test) if records is not None]
+        parts += [shared.times, *(records.step for records in given)]
     for records in (job.records, job.test):
         parts += [None] if records is None else [records.x, records.y]
     if job.prepared is not None:

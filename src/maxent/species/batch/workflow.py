@@ -46,6 +46,7 @@ from maxent.species.input.records.names import find_name
 from maxent.species.input.records.occurrences import Occurrences
 from maxent.species.input.records.study_files import read_extent
 from maxent.species.input.records.swd import SWD, swd_rows, swd_sample
+from maxent.species.input.times.settings import TimeSettings
 from maxent.species.report import tables
 from maxent.species.study.all_cells import small_cache, whole_layers
 from maxent.species.study.groups import groups_of, in_groups, regions_of_groups
@@ -115,6 +116,7 @@ def fit_files(
     bias: str | None = None,
     group: RecordFile | None = None,
     study: StudyFiles | None = None,
+    times: TimeSettings | None = None,
     projections: Sequence[LayerFiles] = (),
     lambdas: bool = False,
     maps: bool = True,
@@ -147,6 +149,8 @@ def fit_files(
         Records whose cells are the background.
     study : StudyFiles, default None
         Where background is drawn from; None for all of the layers.
+    times : TimeSettings, default None
+        Dates of the records and times of the layers; None for none.
     projections : sequence of LayerFiles, default ()
         Other layers to project to.
     lambdas : bool, default False
@@ -192,7 +196,7 @@ def fit_files(
         )
         drawn = settings if whole is None else replace(settings, background=Settings.background)
         surveyed = survey_files(
-            records, layers, drawn, test=test, bias=bias, group=group, study=study
+            records, layers, drawn, test=test, bias=bias, group=group, study=study, times=times
         )
         names = chosen_species(surveyed.records.names(), species, records.path)
         surveyed = replace(surveyed, tests=_tests_of(names, surveyed.tests))
@@ -232,6 +236,7 @@ def fit_files(
             whole=whole,
             grid=surveyed.grid,
             extent=extent,
+            times=times if times is not None and times.date_column is not None else None,
         )
         queue = [
             Job(

@@ -29,6 +29,31 @@ def maps_of(folder: Path) -> tuple[Path, dict[str, Path]]:
     return _path(folder, now[0]), {written.name: _path(folder, written) for written in others}
 
 
+def maps_of_times(folder: Path, times: Sequence[str] = ()) -> tuple[str, Path, dict[str, Path]]:
+    """The first of some times of a fit in time, its map, and the maps of the others by name.
+
+    Without any, the first and the last that it has.
+    """
+    found = read_result(folder).over_time
+    if found is None:
+        raise ValueError(
+            f"{folder} has no maps of times: fit with --date-column and maps, or give maps"
+        )
+    drawn = {what.removeprefix("map:"): f for what, f in found.files.items() if ":" in what}
+    labels = list(drawn)
+    times = times or [labels[0], labels[-1]]
+    odd = next((time for time in times if time not in drawn), None)
+    if odd is not None:
+        raise ValueError(
+            f"{folder} has no map of {odd!r}; it has {labels[0]}, {', '.join(labels[1:10])}"
+            + (f" ... {labels[-1]}" if len(labels) > 10 else "")
+        )
+    if len(dict.fromkeys(times)) < 2:
+        raise ValueError(f"{folder}: two different times or more are compared, got {times[0]}")
+    first, *others = dict.fromkeys(times)
+    return first, folder / drawn[first], {time: folder / drawn[time] for time in others}
+
+
 def map_of(place: Path, output: str = OUTPUT) -> Path:
     """A map itself, or that of the training layers of a folder, of an output."""
     if not place.is_dir():

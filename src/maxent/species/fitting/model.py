@@ -17,6 +17,7 @@ from maxent.species.input.layers.grid import Grid
 from maxent.species.input.layers.places import looks_at_places
 from maxent.species.input.layers.similarity import Reference
 from maxent.species.input.layers.units import UnlikeUnits, ranges_of, unlike_units
+from maxent.species.input.times.timing import Timing
 from maxent.species.study.study_region import StudyRegion
 
 
@@ -47,6 +48,8 @@ class SpeciesModel:
     layers : Reference or None
         What the layers of the fit hold, coarsely, where the study region is a part of them: units
         of other layers are compared with it. None where ``reference`` says as much.
+    timing : Timing or None
+        How time was treated, None where layers have none.
     """
 
     species: str
@@ -58,6 +61,7 @@ class SpeciesModel:
     selection: Selection | None = field(default=None, metadata=io.LATER)
     extrapolation: Extrapolation | None = field(default=None, metadata=io.LATER)
     layers: Reference | None = field(default=None, metadata=io.LATER)
+    timing: Timing | None = field(default=None, metadata=io.LATER)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "density", fitted_density(self.density))

@@ -19,7 +19,17 @@ from maxent.species.input.records.columns import listed
 from maxent.species.input.records.locating import located
 from maxent.species.input.records.names import find_name
 from maxent.species.input.records.occurrences import Occurrences
+from maxent.species.input.times.dated_layers import DatedLayers
+from maxent.species.input.times.record_dates import (
+    AUTO,
+    RecordDates,
+    dates_given,
+    dates_of_file,
+    dates_of_frame,
+)
+from maxent.species.input.times.settings import TimeSettings
 from maxent.species.study.groups import groups_of, regions_of_groups
+from maxent.species.study.in_time import with_steps
 from maxent.species.study.samples import Region, prepare, survey, together
 
 
@@ -33,6 +43,8 @@ def fit(
     test: Any = None,
     bias: Any = None,
     group: Any = None,
+    dates: Any = None,
+    times: TimeSettings | None = None,
     **changes: Any,
 ) -> SpeciesResult:
     """Fit one species to layers: what ``maxent fit`` does, without its files.
@@ -60,6 +72,13 @@ def fit(
     group : as records, default None
         Records whose cells are the background (or whose density is the effort, with
         ``bias_kernel``).
+    dates : str or array (n_records,), default None
+        The dates of the records, by which each has the layers of its own time: a column (those of
+        year, month and day with commas between, or "auto"), or one date for each record. Layers of
+        which several times are there are known by their names (``heat_2003``, ``heat_2004``), or
+        are a dimension of dates of an xarray object.
+    times : TimeSettings, default None
+        How dates and times are used; None is ``TimeSettings("auto")`` where there are dates.
     **changes : object
         Settings to replace, by name.
 
@@ -77,15 +96,29 @@ def fit(
     settings = replace(settings or Settings(verbose=0), **changes)
     if settings.share:
         raise ValueError("share needs several species, and one is fitted here: see fit_files")
+    times = _times(dates, times)
     with ExitStack() as files:
-        opened = _layers(layers, categorical, files)
+        opened: Layers | DatedLayers
+        if times is None:
+            opened = _layers(layers, categorical, files)
+        else:
+            opened = files.enter_context(_dated_layers(layers, categorical, times))
         everything, notes = _records(records, opened.grid)
-        tests = group_records = None
+        tests = group_records = in_time = None
         if test is not None:
             tests, more = _records(test, opened.grid)
             notes += more
         if group is not None:
             group_records, more = _records(group, opened.grid)
+            notes += more
+        if times is not None:
+            assert isinstance(opened, DatedLayers)
+            given = [(everything, records), (tests, test), (group_records, group)]
+            (everything, tests, group_records), in_time, more = with_steps(
+                [None if r is None else (r, _dates(dates, of, r, times)) for r, of in given],
+                opened,
+                times,
+            )
             notes += more
         own_places = group is None and bias is None and settings.bias_kernel is None
         by_records = settings.joint and own_places
@@ -94,7 +127,7 @@ def fit(
         effort = None if bias is None else _layers(bias, (), files, like=opened.grid)
         name = _one(everything, species)
         asked = everything if tests is None else together(everything, tests)
-        region = survey(opened, asked, settings, bias=effort, group=group_records)
+        region = survey(opened, asked, settings, bias=effort, group=group_records, in_time=in_time)
         region = region.with_places() if settings.spatial else region
     joint = None
     if settings.joint:
@@ -116,6 +149,46 @@ def fit(
         joint=joint,
     )
     return result
+
+
+def _times(dates: Any, times: TimeSettings | None) -> TimeSettings | None:
+    """What is asked of time, None without dates."""
+    if dates is None:
+        return None if times is None or times.date_column is None else times
+    column = dates if isinstance(dates, str) else AUTO
+    return replace(times or TimeSettings(column), date_column=column)
+
+
+def _dated_layers(
+    given: Any, categorical: tuple[str, ...] | list[str], times: TimeSettings
+) -> DatedLayers:
+    """Layers as ``fit`` takes them, with their times."""
+    if isinstance(given, Layers):
+        return DatedLayers.from_layers(given, times.length)
+    if hasattr(given, "dims"):
+        opened = Layers.from_xarray(given)
+        return DatedLayers.from_layers(opened, times.length, categorical)
+    if not isinstance(given, LayerFiles):
+        paths = [given] if isinstance(given, str | Path) else given
+        given = LayerFiles(tuple(str(path) for path in paths), tuple(categorical))
+    return DatedLayers.open(given, times)
+
+
+def _dates(dates: Any, given: Any, records: Occurrences, times: TimeSettings) -> RecordDates:
+    """The dates of some records, from where these come from."""
+    column = times.date_column or AUTO
+    if dates is not None and not isinstance(dates, str):
+        return dates_given(dates, records)
+    if isinstance(given, Occurrences):
+        raise ValueError(
+            "dates names a column of a file or a frame, and Occurrences have none: give one date "
+            "for each of the records"
+        )
+    if isinstance(given, RecordFile):
+        given = given.path
+    if isinstance(given, str | Path):
+        return dates_of_file(str(given), column, records)
+    return dates_of_frame(given, column, records)
 
 
 def _groups(given: Any, records: Occurrences, column: str | None) -> dict[str, str]:

@@ -164,6 +164,7 @@ def fit_species(
         borrowing=None if joint is None else joint.borrowing,
         n_cells=n_cells,
         origins=prepared.origins,
+        timing=prepared.timing,
     )
     return result, models
 

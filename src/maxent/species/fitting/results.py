@@ -21,6 +21,7 @@ from maxent.species.batch.outputs import RESULT
 from maxent.species.comparing.records import Comparison
 from maxent.species.input.layers.grid import Grid
 from maxent.species.input.layers.units import UnlikeUnits
+from maxent.species.input.times.timing import Timing
 from maxent.species.study.study_region import StudyRegion
 
 TRAINING = "training layers"
@@ -656,6 +657,70 @@ class MapFiles:
 
 @io.register
 @dataclass(frozen=True, eq=False)
+class MapsInTime:
+    """Maps of several times, the area at each, and how suitability changes from one to the next.
+
+    The trend of a cell is the slope of the least-squares line of its suitability (cloglog) over
+    years t, `sum_t (t - mean t) y_t / sum_t (t - mean t)^2` over the times at which it is known.
+
+    Attributes
+    ----------
+    rows : list of dict
+        One per time: time, year (its middle, with a fraction), start, end, cells, km2, suitable
+        cells and suitable_km2 (of those at or above the threshold), mean (suitability) and
+        extrapolated (cells with MESS below 0, None where not known).
+    rule : str
+        What the threshold is called.
+    threshold : float
+        The cloglog value from which on a cell counts as suitable.
+    files : dict
+        Files by what they hold, from the folder of the result: trend, table and, by
+        ``map:<time>``, each map.
+    slopes : dict of float
+        Per year: suitable_km2 (or suitable, without a CRS) and mean; and rising and falling, the
+        shares of cells whose trend is above or below 0.
+    known : int
+        Cells known at two times or more.
+
+    Examples
+    --------
+    >>> found = MapsInTime([], "value given", 0.5, {}, {"suitable_km2": -12.4}, 0)
+    >>> found.describe()
+    'suitable area changes by -12 km2 a year'
+    """
+
+    rows: list[dict[str, Any]]
+    rule: str
+    threshold: float
+    files: dict[str, str]
+    slopes: dict[str, float]
+    known: int
+
+    @property
+    def area(self) -> str:
+        """The column of areas: in km2, or in cells without a CRS."""
+        return "suitable_km2" if "suitable_km2" in self.slopes else "suitable"
+
+    @property
+    def unit(self) -> str:
+        """Of areas."""
+        return "km2" if self.area == "suitable_km2" else "cells"
+
+    def describe(self) -> str:
+        """How the area changes, in words."""
+        if self.area not in self.slopes:
+            return "one time, so no trend"
+        said = f"suitable area changes by {self.slopes[self.area]:+,.0f} {self.unit} a year"
+        if "rising" in self.slopes:
+            said += (
+                f"; suitability rises in {self.slopes['rising']:.0%} of the cells and falls in "
+                f"{self.slopes['falling']:.0%}"
+            )
+        return said
+
+
+@io.register
+@dataclass(frozen=True, eq=False)
 class SpeciesResult:
     """All of one species' fit.
 
@@ -680,7 +745,7 @@ class SpeciesResult:
     grid : Grid or None
         Where they are.
     records : dict of array
-        x, y and ``test`` (bool) of the records in use.
+        x, y and ``test`` (bool) of the records in use, and their ``step`` where layers have times.
     n_background : int
         Background points.
     cleaning : list of CleaningStep
@@ -723,6 +788,10 @@ class SpeciesResult:
         How the layers were read, the fields of ``LayerFiles``; None for tables with data.
     origins : list of Origin
         Where the records, and those for testing, come from: citation and licences.
+    timing : Timing or None
+        How time was treated, None where layers have none.
+    over_time : MapsInTime or None
+        The maps of all times, None where there are none.
     """
 
     species: str
@@ -756,6 +825,8 @@ class SpeciesResult:
     n_cells: int | None = field(default=None, metadata=io.LATER)
     reading: dict[str, Any] | None = field(default=None, metadata=io.LATER)
     origins: list[Origin] = field(default_factory=list, metadata=io.LATER)
+    timing: Timing | None = field(default=None, metadata=io.LATER)
+    over_time: MapsInTime | None = field(default=None, metadata=io.LATER)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "model", fitted_density(self.model))

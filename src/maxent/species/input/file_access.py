@@ -38,7 +38,6 @@ _LEADING = (
         "MBTiles",
         "PMTiles",
         "PDF",
-        "Zarr",
         "HDF5",
         "HDF5Image",
         "BAG",
@@ -78,6 +77,13 @@ _OFFLINE = {
 }
 _TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _BESIDE = {".ovr", ".msk"}  # masks and overviews, which may be rasters of any format
+_OF_STORES = (".zmetadata", ".zgroup", ".zarray", "zarr.json")
+_VSICURL = "/vsicurl/"
+_FAR = {  # GDAL asks for the header, then for windows: nothing is looked for beside the file
+    "GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR",
+    "GDAL_HTTP_CONNECTTIMEOUT": "20",
+    "GDAL_HTTP_TIMEOUT": "120",
+}
 _ADDRESS = re.compile(r"://")
 # files that PROJ would read: initialisation files, grids of shifts
 _FILES_OF_CRS = re.compile(
@@ -188,12 +194,19 @@ def open_raster(path: str | os.PathLike[str], reader: Any = None) -> Any:
     """A raster for reading, within the limits; ``reader`` is rasterio's or one made from it."""
     name, reach = str(path), current()
     reader = reader or geo("rasterio.io").DatasetReader
-    with geo("rasterio").Env():
+    stored = name.startswith("ZARR:") or is_store(path)
+    with geo("rasterio").Env(**(_FAR if _VSICURL in name else {})):
         if reach is None:
             return reader(name)
+        if stored and reach.folders:
+            raise ReachError(
+                f"{path}: a Zarr store is a folder of files; the page opens none: write the layer "
+                "as GeoTIFF, or run the command yourself"
+            )
         _check_raster(Path(path), reach)
+        formats = [*RASTERS, "Zarr"] if stored else list(RASTERS)
         try:
-            dataset = reader(name) if reach.vrt else reader(name, driver=list(RASTERS))
+            dataset = reader(name) if reach.vrt else reader(name, driver=formats)
         except geo("rasterio").errors.RasterioIOError as error:
             if not reach.vrt and _leads(Path(path)):
                 raise ReachError(f"{path}: {_refused(reach)}") from error
@@ -204,6 +217,12 @@ def open_raster(path: str | os.PathLike[str], reader: Any = None) -> Any:
             dataset.close()
             raise
         return dataset
+
+
+def is_store(path: str | os.PathLike[str]) -> bool:
+    """Whether a folder is a Zarr store."""
+    folder = Path(path)
+    return folder.is_dir() and any((folder / name).is_file() for name in _OF_STORES)
 
 
 def _refused(reach: Reach) -> str:

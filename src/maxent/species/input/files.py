@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from maxent.species.fitting.options import ALWAYS, BACKGROUND, DATA, FOR_MAPS, check_options, option
 from maxent.species.input.layers.naming import named_layers
+from maxent.species.input.layers.remote import check_address, is_address
 from maxent.species.input.records.rows import rows_named
 
 if TYPE_CHECKING:
@@ -343,24 +344,36 @@ def check_there(
     named = [(path, "check its name") for path in tables]
     named += [(path, "give raster files or folders of them") for path in rasters]
     for path, advice in named:
-        if path is not None and not os.path.exists(path):
+        if path is not None and is_address(path):
+            check_address(path)
+        elif path is not None and not os.path.exists(path):
             raise FileNotFoundError(f"{path}: no such file; {advice}")
 
 
 def raster_parts(sources: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """The files behind rasters and folders of them: masks, statistics, parts of mosaics too."""
+    """The files behind rasters and folders of them: masks, statistics, parts of mosaics too.
+
+    Those on servers are not among them.
+    """
+    sources = list(sources)
     from maxent.species.input.file_access import open_raster
     from maxent.species.input.layers.sources import raster_files
+    from maxent.species.input.layers.stac import is_stac, stac_layers
     from maxent.species.libraries import geo
 
-    given = list(sources)
+    listed = [path for path in sources if is_stac(path)]
+    of_lists = [one.path for path in listed for one in stac_layers(path)]
+    given = [*(path for path in sources if not is_stac(path)), *of_lists]
     if not given:
         return []
     rasterio = geo("rasterio")
     rasters = [str(path) for path in raster_files(given)]
-    waiting, parts = list(rasters), []
+    waiting, parts = list(rasters), [str(path) for path in listed if not is_address(path)]
     while waiting:
         path = waiting.pop()
+        if os.path.isdir(path):  # a Zarr store
+            waiting += [os.path.join(path, name) for name in sorted(os.listdir(path))]
+            continue
         if path in parts or not os.path.isfile(path):
             continue
         parts.append(path)

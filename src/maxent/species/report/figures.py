@@ -14,7 +14,13 @@ import numpy as np
 
 from maxent.evaluation import Calibration
 from maxent.rows.arrays import Array
-from maxent.species.fitting.results import BlockSize, Evaluation, Replicates, Response
+from maxent.species.fitting.results import (
+    BlockSize,
+    Evaluation,
+    MapsInTime,
+    Replicates,
+    Response,
+)
 from maxent.species.report.markup import Html, element, fixed
 
 TRAIN, TEST, AREA, GREY = "#0f766e", "#7c3aed", "#d97706", "#6b7280"
@@ -219,6 +225,29 @@ def variograms(size: BlockSize) -> Picture:
     ax.set_ylim(bottom=0)
     if few:
         ax.legend(loc="lower right")
+    return _svg(figure)
+
+
+def over_time(found: MapsInTime) -> Picture:
+    """The suitable area at each time, and its line of least squares."""
+    from matplotlib.ticker import MaxNLocator
+
+    figure, ax = _axes("year", f"suitable area in {found.unit}")
+    left, bottom, width, height = ax.get_position().bounds
+    ax.set_position((left + 0.06, bottom, width - 0.06, height))
+    ax.yaxis.set_label_coords(-0.17, 0.5)
+    years = np.array([row["year"] for row in found.rows])
+    area = np.array([row[found.area] for row in found.rows], dtype=np.float64)
+    ax.plot(years, area, ".-", color=TRAIN, linewidth=1.2, markersize=5, label="each time")
+    if found.area in found.slopes:
+        slope = found.slopes[found.area]
+        line = area.mean() + slope * (years - years.mean())
+        words = f"trend, {slope:+,.0f} {found.unit} a year"
+        ax.plot(years, line, color=AREA, linestyle="--", linewidth=1.2, label=words)
+    ax.set_ylim(bottom=0)
+    ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    ax.legend(loc="best")
     return _svg(figure)
 
 

@@ -61,6 +61,7 @@ LABELS = {
     "richness_presences": "species present",
     "survey_gain": "gain of a visit (share of the variance)",
     "suitability_sd": "SD of suitability",
+    "trend": "change of suitability a year",
 }
 CHANGE_COLOURS = ("#f2e3bc", "#c2410c", "#0f766e", "#60a5fa")  # neither, lost, kept, gained
 _LIMITS = dict.fromkeys(
@@ -349,6 +350,9 @@ def _scale(kind: str, values: Array) -> tuple[str, tuple[float, float]]:
     if kind in ("environment", "space"):
         end = float(np.clip(np.percentile(np.abs(values), 98), 0.1, 20))
         return "PiYG", (-end, end)
+    if kind == "trend":
+        end = max(float(np.percentile(np.abs(values), 98)), 1e-6)
+        return "BrBG", (-end, end)
     if kind in ("clamping", "replicates_sd", "scenarios_sd"):
         return "magma_r", (0.0, max(float(values.max()), 0.01))
     if kind.startswith("richness"):

@@ -22,8 +22,13 @@ from maxent.species.input.records.names import find_name
 from maxent.species.input.records.occurrences import Occurrences
 from maxent.species.input.records.study_files import StudyChoice
 from maxent.species.input.records.swd import SWD, shared_places, swd_rows
+from maxent.species.input.times.dated_layers import DatedLayers
+from maxent.species.input.times.record_dates import dates_of_file
+from maxent.species.input.times.settings import TimeSettings
+from maxent.species.input.times.timing import Timing
 from maxent.species.study.background import draw_background, why_no_cell
 from maxent.species.study.effort import RecordEffort
+from maxent.species.study.in_time import InTime, cells_in_time, with_steps
 from maxent.species.study.study_region import StudyRegion
 
 GROUPED = "cells with records of"  # in the note on a background of a target group
@@ -61,6 +66,9 @@ class Region:
         File of the bias raster, None without one.
     kernel : RecordEffort or None
         The effort that the records themselves tell of, None where it was not asked for.
+    timing : Timing or None
+        How time was treated, None where layers have none; cells are then those of steps, see
+        ``Occurrences.cells``.
     """
 
     grid: Grid
@@ -75,6 +83,7 @@ class Region:
     study: StudyRegion | None = None
     effort: str | None = None
     kernel: RecordEffort | None = None
+    timing: Timing | None = None
 
     def known(self, cells: Array) -> Array:
         """Whether these cells have a value in every layer."""
@@ -85,6 +94,10 @@ class Region:
         """The rows of these cells, which must be known."""
         return np.searchsorted(self.cell, cells)
 
+    def centres(self, rows: Array | slice = slice(None)) -> tuple[Array, Array]:
+        """x and y of the cells of some rows."""
+        return self.grid.centres(self.cell[rows] % self.grid.size)
+
     def with_places(self) -> Region:
         """With the coordinates of the cells among their values."""
         if looks_at_places(self.X.columns):
@@ -92,13 +105,13 @@ class Region:
                 f"--spatial adds layers called {' and '.join(PLACE)}, and there are some; rename "
                 "them"
             )
-        places = dict(zip(PLACE, self.grid.centres(self.cell), strict=True))
+        places = dict(zip(PLACE, self.centres(), strict=True))
         labels = self.labels | dict.fromkeys(PLACE, "coordinates of the cells")
         return replace(self, X=self.X.assign(**places), labels=labels)
 
     def of_places(self, group: Occurrences, name: str) -> Region:
         """With the cells of some of the records as background, in place of those of all."""
-        places = np.isin(self.cell, self.grid.cells_at(group.x, group.y))
+        places = np.isin(self.cell, group.cells(self.grid))
         others = [note for note in self.notes if GROUPED not in note]
         count = int(places.sum())
         said = [f"background: the {count} {GROUPED} {name} in {group.source}"]
@@ -108,19 +121,20 @@ class Region:
 
 
 def survey(
-    layers: Layers,
+    layers: Layers | DatedLayers,
     occurrences: Occurrences,
     settings: Settings | None = None,
     *,
     bias: Layers | None = None,
     group: Occurrences | None = None,
     study: StudyRegion | None = None,
+    in_time: InTime | None = None,
 ) -> Region:
     """Read what all species need from the layers, in one pass.
 
     Parameters
     ----------
-    layers : Layers
+    layers : Layers or DatedLayers
         The layers.
     occurrences : Occurrences
         Records of all species, in the CRS of the layers.
@@ -133,6 +147,8 @@ def survey(
         random draw (with ``bias_kernel`` of the settings, whose density is the effort).
     study : StudyRegion, default None
         The region that background is drawn from.
+    in_time : InTime, default None
+        The times of dated layers that are in use.
     """
     settings = settings or Settings()
     kernel = None
@@ -148,8 +164,13 @@ def survey(
         )
         bias, group = Layers([kernel], notes=[f"effort: {kernel.label}"]), None
     _check_one_background(bias, group, settings)
-    cells = layers.grid.cells_at(occurrences.x, occurrences.y)
-    if group is None:
+    cells = occurrences.cells(layers.grid)
+    if in_time is not None:
+        in_time.check(settings)
+        chosen = _cells_in_time(in_time, cells, bias, group, study, settings)
+    elif isinstance(layers, DatedLayers):
+        raise ValueError("layers with times need the steps of records: give in_time=")
+    elif group is None:
         what = "sampling effort" if kernel is None else "the density of records"
         chosen = _drawn_cells(layers, cells, bias, what, study, settings)
     else:
@@ -158,7 +179,8 @@ def survey(
         chosen = replace(chosen, effort=None)
     if chosen.effort is not None:
         if not ((chosen.effort > 0) & chosen.background).any():
-            raise ValueError(why_no_cell(layers, bias, chosen.n_known or 0))
+            first = layers if isinstance(layers, Layers) else layers.at(layers.steps()[0])
+            raise ValueError(why_no_cell(first, bias, chosen.n_known or 0))
         chosen = _visited_cells(chosen, chosen.effort > 0)
     assumed = [*layers.notes, *(() if bias is None else bias.notes), *chosen.notes]
     return Region(
@@ -174,6 +196,9 @@ def survey(
         study,
         None if bias is None else next(iter(bias.labels().values())),
         kernel,
+        None
+        if in_time is None
+        else in_time.timing(chosen.cell, chosen.background, group is not None),
     )
 
 
@@ -201,6 +226,42 @@ def _check_one_background(
         raise ValueError(
             f'bias="{settings.bias}" (--bias-as) says what a bias raster is for; give one (--bias)'
         )
+
+
+def _cells_in_time(
+    in_time: InTime,
+    cells: Array,
+    bias: Layers | None,
+    group: Occurrences | None,
+    study: StudyRegion | None,
+    settings: Settings,
+) -> _ChosenCells:
+    """The cells of records and background at all times in use."""
+    found = cells_in_time(in_time, cells, settings, bias=bias, group=group, study=study)
+    count, steps = int(found.background.sum()), int((in_time.shares > 0).sum())
+    notes = []
+    if group is not None:
+        if not count:
+            raise ValueError(
+                f"{group.source}: none of its {len(group)} records lies on a cell with data at its "
+                "time, so there is no background; check its coordinates and dates"
+            )
+        notes.append(f"background: the {count} {GROUPED} {group.source}, at their own times")
+        notes += [_few_cells(group.source, count)] if count < _FEW_CELLS else []
+    else:
+        how = {"records": "in time like the records", "uniform": "evenly over the times"}
+        notes.append(
+            f"background: {count} cells drawn {how[in_time.times.background_times]}, at "
+            f"{steps} times"
+        )
+        if settings.background is not None and count < settings.background:
+            notes.append(
+                f"all cells with data at some of the times are background, {count} in all, fewer "
+                f"than the {settings.background} asked for"
+            )
+    notes += [] if study is None else [study.describe()]
+    known = found.n_known or None
+    return _ChosenCells(found.X, found.cell, found.background, found.effort, known, tuple(notes))
 
 
 def _drawn_cells(
@@ -311,6 +372,7 @@ class Regions:
     group: Occurrences | None = None
     study: StudyChoice | None = None
     by_species: Mapping[str, Region] = field(default_factory=dict)
+    dated: Dated | None = None
 
     def region_of(self, records: Occurrences, test: Occurrences | None = None) -> Region:
         """The region of the records of a species."""
@@ -320,7 +382,13 @@ class Regions:
             return self.shared
         assert self.study is not None
         with ExitStack() as files:
-            opened = files.enter_context(self.layers.open())
+            opened: Layers | DatedLayers
+            in_time = None
+            if self.dated is None:
+                opened = files.enter_context(self.layers.open())
+            else:
+                opened = files.enter_context(DatedLayers.open(self.layers, self.dated.times))
+                in_time = replace(self.dated.in_time, layers=opened)
             effort = open_effort(files, self.bias, self.layers, opened)
             where = making_region(records, opened, self.settings.clean)
             if not where.any():
@@ -328,11 +396,27 @@ class Regions:
             else:
                 study = self.study.around(records.x[where], records.y[where], opened.grid)
             asked = records if test is None else together(records, test)
-            return survey(opened, asked, self.settings, bias=effort, group=self.group, study=study)
+            return survey(
+                opened,
+                asked,
+                self.settings,
+                bias=effort,
+                group=self.group,
+                study=study,
+                in_time=in_time,
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Dated:
+    """What was asked of time, and the times in use (of layers that are closed by now)."""
+
+    times: TimeSettings
+    in_time: InTime
 
 
 def open_effort(
-    files: ExitStack, bias: str | None, layers: LayerFiles, opened: Layers
+    files: ExitStack, bias: str | None, layers: LayerFiles, opened: Layers | DatedLayers
 ) -> Layers | None:
     """A bias raster on the grid of the layers, open as long as ``files``; None without one."""
     if bias is None:
@@ -375,10 +459,18 @@ def survey_files(
     bias: str | None = None,
     group: RecordFile | None = None,
     study: StudyFiles | None = None,
+    times: TimeSettings | None = None,
 ) -> Surveyed:
-    """Read all records, then all that is needed from the layers in one pass."""
+    """Read all records, then all that is needed from the layers in one pass.
+
+    With ``times`` whose ``date_column`` is given, each record has the layers of its own time.
+    """
     with ExitStack() as files:
-        opened = files.enter_context(layers.open())
+        opened: Layers | DatedLayers
+        if times is None or times.date_column is None:
+            opened = files.enter_context(layers.open())
+        else:
+            opened = files.enter_context(DatedLayers.open(layers, times))
         everything, notes = records.read(opened.grid)
         read: dict[str, Occurrences | None] = {"test": None, "group": None}
         for name, file in (("test", test), ("group", group)):
@@ -387,6 +479,22 @@ def survey_files(
             elif file is not None:
                 read[name], more = file.read(opened.grid)
                 notes += more
+        dated = None
+        if isinstance(opened, DatedLayers) and times is not None:
+            assert times.date_column is not None
+            given = [(records, everything), (test, read["test"]), (group, read["group"])]
+            (everything, read["test"], read["group"]), in_time, more = with_steps(
+                [
+                    None
+                    if file is None or one is None
+                    else (one, dates_of_file(file.path, times.date_column, one))
+                    for file, one in given
+                ],
+                opened,
+                times,
+            )
+            notes += more
+            dated = Dated(times, in_time)
         tests, others = read["test"], read["group"]
         if settings.bias_kernel is not None and others is None:
             others = everything  # test records tell nothing of effort
@@ -398,8 +506,16 @@ def survey_files(
             asked = everything if tests is None else together(everything, tests)
             nowhere = np.empty(0)
             fixed = None if choice is None else choice.around(nowhere, nowhere, opened.grid)
-            shared = survey(opened, asked, settings, bias=effort, group=others, study=fixed)
-    regions = Regions(shared, layers, settings, bias, others, choice)
+            shared = survey(
+                opened,
+                asked,
+                settings,
+                bias=effort,
+                group=others,
+                study=fixed,
+                in_time=None if dated is None else dated.in_time,
+            )
+    regions = Regions(shared, layers, settings, bias, others, choice, dated=dated)
     return Surveyed(regions, everything, tests, others, tuple(notes), opened.grid)
 
 
@@ -414,6 +530,7 @@ def together(one: Occurrences, other: Occurrences) -> Occurrences:
         uncertainty=None,
         decimals=None,
         flags=None,
+        step=None if one.step is None else np.concatenate([one.step, other.step]),
     )
 
 
@@ -433,7 +550,7 @@ class Prepared:
     test : Sample or None
         Records for testing, None without any.
     records : dict of array
-        x, y and ``test`` (bool) of the records in use.
+        x, y and ``test`` (bool) of the records in use, and their ``step`` where layers have times.
     cleaning : list of CleaningStep
         What was taken out and why, in order.
     notes : list of str
@@ -446,6 +563,8 @@ class Prepared:
         Which variables were left out.
     origins : list of Origin
         Where the records, and those for testing, come from.
+    timing : Timing or None
+        How time was treated, None where layers have none.
     """
 
     species: str
@@ -458,6 +577,7 @@ class Prepared:
     effort: str | None = None
     selection: Selection | None = None
     origins: list[Origin] = field(default_factory=list)
+    timing: Timing | None = None
 
     def new_notes(self, notes: Iterable[str], told: Collection[str]) -> list[str]:
         """Those of the notes that were not told yet; of the study region with the species' name."""
@@ -498,13 +618,15 @@ def prepare(
     records = cleaned.occurrences
     held = _held_out(len(records), settings)
     train_cell, test_cell = cleaned.cell[~held], cleaned.cell[held]
-    x, y = records.x, records.y
+    x, y, step = records.x, records.y, records.step
     if test is not None:
         extra = _cleaned(test, region, settings, 1)
         notes += extra.notes
         steps += [replace(s, what=f"test records: {s.what}") for s in extra.steps]
         test_cell = extra.cell
         x, y = np.append(x, extra.occurrences.x), np.append(y, extra.occurrences.y)
+        if step is not None and extra.occurrences.step is not None:
+            step = np.append(step, extra.occurrences.step)
         held = np.append(held, np.ones(len(extra.occurrences), bool))
     sample = _sample(region, train_cell, region.background)
     if not (sample.counts == 0).any():
@@ -516,7 +638,7 @@ def prepare(
     tested = None
     if test_cell.size:
         tested = _sample(region, test_cell, np.zeros(region.cell.size, bool))
-    kept = {"x": x, "y": y, "test": held}
+    kept = {"x": x, "y": y, "test": held} | ({} if step is None else {"step": step})
     read = [occurrences.origin, None if test is None else test.origin]
     origins = [origin for origin in read if origin is not None]
     return Prepared(
@@ -529,6 +651,7 @@ def prepare(
         region.study,
         region.effort,
         origins=list({origin.source: origin for origin in origins}.values()),
+        timing=region.timing,
     )
 
 
@@ -626,7 +749,7 @@ def _sample(region: Region, cells: Array, background: Array) -> Sample:
     counts = np.bincount(region.rows(cells), minlength=region.cell.size).astype(np.float64)
     rows = np.flatnonzero(background | (counts > 0))
     prior = None if region.bias is None else region.bias[rows]
-    x, y = region.grid.centres(region.cell[rows])
+    x, y = region.centres(rows)
     return Sample(
         region.X.iloc[rows].reset_index(drop=True),
         counts[rows],

@@ -37,6 +37,7 @@ from maxent.species.input.layers.sources import (
     picked,
     raster_files,
 )
+from maxent.species.input.layers.stac import is_stac, stac_layers
 from maxent.species.input.layers.turning import turned
 from maxent.species.libraries import geo
 
@@ -78,6 +79,9 @@ def bands_given(
 ) -> list[FileSource]:
     """The bands of files and folders as they are, on whatever grids; see :meth:`Layers.open`."""
     crs = None if crs is None else parsed_crs(crs).to_string()
+    if isinstance(sources, Sequence) and not isinstance(sources, str):
+        named = [*named, *(one for path in sources if is_stac(path) for one in stac_layers(path))]
+        sources = [path for path in sources if not is_stac(path)]
     given = [] if named and not sources else raster_files(sources)
     bands = [
         band
@@ -169,15 +173,36 @@ class Layers:
         without : sequence of str, default ()
             Names of layers to leave out.
         """
+        bands = bands_given(sources, crs=crs, named=named, without=without)
+        if only is not None:
+            bands = picked(bands, only)
+        return cls.of_bands(
+            bands,
+            categorical=categorical,
+            align=align,
+            like=like,
+            resampling=resampling,
+            nodata=nodata,
+        )
+
+    @classmethod
+    def of_bands(
+        cls,
+        bands: list[FileSource],
+        *,
+        categorical: Iterable[str] = (),
+        align: str = "refuse",
+        like: Grid | None = None,
+        resampling: str = "bilinear",
+        nodata: Sequence[float] | None = (),
+    ) -> Layers:
+        """Layers of bands of files, which are brought to one grid; see :meth:`open`."""
         if align not in ALIGN:
             raise ValueError(f"align must be one of {', '.join(ALIGN)}, got {align!r}")
         if resampling not in resamplings():
             raise ValueError(
                 f"resampling must be one of {', '.join(resamplings())}, got {resampling!r}"
             )
-        bands = bands_given(sources, crs=crs, named=named, without=without)
-        if only is not None:
-            bands = picked(bands, only)
         if not bands:
             raise ValueError("no layers given: the files hold none, or only= is empty")
         check_names(bands)

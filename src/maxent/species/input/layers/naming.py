@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from maxent.species.input.file_access import check_inside
+from maxent.species.input.layers.remote import Address, as_file, is_address
 
 if TYPE_CHECKING:
     from maxent.species.input.layers.sources import FileSource
@@ -36,6 +37,8 @@ class Named:
         path, _, band = rest.rpartition(":")
         # the colon of a drive, as in C:\\bio.tif, is followed by a path
         if os.path.exists(rest) or not path or not band or band[0] in "/\\":
+            return cls(name, rest)
+        if is_address(rest) and "/" in band:  # the colon is that of a port
             return cls(name, rest)
         return cls(name, path, band)
 
@@ -68,18 +71,25 @@ def _table(path: Path) -> list[Named]:
             "several bands) band"
         )
     return [
-        Named(row["name"].strip(), str(path.parent / row["file"].strip()), (row.get("band") or ""))
+        Named(row["name"].strip(), beside(path, row["file"].strip()), (row.get("band") or ""))
         for row in rows
     ]
 
 
-def files_of(files: Sequence[Path], named: Sequence[Named]) -> list[Path]:
+def beside(table: Path, file: str) -> str:
+    """A file that a table names, from where the table is; an address stays what it is."""
+    return str(as_file(file) if is_address(file) else table.parent / file)
+
+
+def files_of(files: Sequence[Path | Address], named: Sequence[Named]) -> list[Path | Address]:
     """The files, and those of named layers, each once whatever path leads to it."""
-    every = [*files, *(Path(one.path) for one in named)]
+    every = [*files, *(as_file(one.path) for one in named)]
     return list({os.path.realpath(path): path for path in reversed(every)}.values())[::-1]
 
 
-def renamed(sources: Sequence[FileSource], path: Path, named: Sequence[Named]) -> list[FileSource]:
+def renamed(
+    sources: Sequence[FileSource], path: Path | Address, named: Sequence[Named]
+) -> list[FileSource]:
     """The layers of a file: those that were named, or all of them where none of the file was."""
     mine = [one for one in named if os.path.realpath(one.path) == os.path.realpath(path)]
     if not mine:

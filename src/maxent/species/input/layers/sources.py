@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from maxent.rows.arrays import Array
-from maxent.species.input.file_access import open_raster
+from maxent.species.input.file_access import is_store, open_raster
 from maxent.species.input.layers.dates import dated_note, dates_of, decoded
 from maxent.species.input.layers.grid import Grid, Window
 from maxent.species.input.layers.placement import same_grid, shift
+from maxent.species.input.layers.remote import Address, as_file, check_address, gdal_name
 from maxent.species.libraries import geo
 
 _SUFFIXES = {".tif", ".tiff", ".asc", ".grd", ".bil", ".img", ".vrt", ".nc", ".flt", ".sdat"}
@@ -91,19 +92,24 @@ class Source(ABC):
         return
 
 
-def raster_files(sources: Any) -> list[Path]:
-    """The raster files among files and folders, in order."""
-    if isinstance(sources, str | Path):
+def raster_files(sources: Any) -> list[Path | Address]:
+    """The raster files among files, folders and addresses, in order."""
+    if isinstance(sources, str | Path | Address):
         sources = [sources]
     if not isinstance(sources, Iterable):
         raise TypeError(
             f"expected raster files or folders of them, got {type(sources).__name__}; xarray "
             "objects go to Layers.from_xarray"
         )
-    files: list[Path] = []
+    files: list[Path | Address] = []
     for source in sources:
-        path = Path(source)
-        if path.is_dir():
+        path = as_file(source)
+        if isinstance(path, Address):
+            check_address(path)
+            files.append(path)
+        elif is_store(path):
+            files.append(path)
+        elif path.is_dir():
             files += _folder(path)
         elif path.exists():
             files.append(path)
@@ -118,12 +124,13 @@ def _folder(path: Path) -> list[Path]:
     inside = sorted(
         p
         for p in path.iterdir()
-        if p.suffix.lower() in _SUFFIXES and p.is_file() and not p.name.startswith(".")
+        if not p.name.startswith(".")
+        and ((p.suffix.lower() in _SUFFIXES and p.is_file()) or is_store(p))
     )
     if not inside:
         raise ValueError(
             f"{path}: no raster in this folder; expected files ending in "
-            f"{', '.join(sorted(_SUFFIXES))}"
+            f"{', '.join(sorted(_SUFFIXES))}, or Zarr stores"
         )
     return inside
 
@@ -323,17 +330,25 @@ def _reason(error: BaseException) -> str:
     return str(error)
 
 
-def bands_of(path: Path, crs: str | None) -> list[FileSource]:
+def bands_of(path: Path | Address, crs: str | None) -> list[FileSource]:
     """The layers of a file."""
-    with _opened(path, path) as dataset:
-        inside = list(dataset.subdatasets) if dataset.count == 0 else []
+    place = gdal_name(path) if isinstance(path, Address) else str(path)
+    label = str(path)
+    with _opened(place, label) as dataset:
+        store = dataset.driver == "Zarr"
+        inside = list(dataset.subdatasets) if dataset.count == 0 or store else []
         if not inside:
-            return _layers_of(dataset, str(path), path.stem, path, crs)
+            return _layers_of(dataset, place, path.stem, label, crs)
     layers = []
-    for part in inside:  # variables of a NetCDF
-        name = part.rsplit(":", 1)[-1]
-        with _opened(part, f"{path}, {name}") as dataset:
-            layers += _layers_of(dataset, part, name, f"{path}, {name}", crs)
+    for part in inside:  # variables of a NetCDF, arrays of a Zarr store
+        name = part.rsplit(":", 1)[-1].strip("/")
+        if store:  # GDAL itself does not quote the address of a store
+            file = place.removeprefix("ZARR:").strip('"')
+            part = f'ZARR:"{file}":/{name}'
+        with _opened(part, f"{label}, {name}") as dataset:
+            if store and (min(dataset.shape) < 2 or not dataset.count):  # an axis
+                continue
+            layers += _layers_of(dataset, part, name, f"{label}, {name}", crs)
     return layers
 
 
@@ -405,6 +420,8 @@ def _dates(
     dataset: Any, bands: Sequence[int], stem: str, label: str | Path
 ) -> tuple[dict[int, str], str]:
     """Names that carry the dates of a NetCDF with a dimension of time, and what is said of them."""
+    if dataset.driver == "Zarr":
+        return _dates_of_store(dataset, bands, stem, label)
     about = dataset.tags()
     others = [name for name in about.get("NETCDF_DIM_EXTRA", "").strip("{}").split(",") if name]
     times = [name for name in others if " since " in about.get(f"{name}#units", "")]
@@ -429,6 +446,37 @@ def _dates(
         for (band, tags), date in zip(at.items(), dates_of(dates), strict=True)
     }
     return names, dated_note(label, list(names.values()))
+
+
+def _dates_of_store(
+    dataset: Any, bands: Sequence[int], stem: str, label: str | Path
+) -> tuple[dict[int, str], str]:
+    """The same of an array of a Zarr store, whose bands say their time by themselves."""
+    tags = [dataset.tags(band) for band in bands]
+    told = [
+        name.removeprefix("DIM_").removesuffix("_UNIT")
+        for name, unit in tags[0].items()
+        if name.startswith("DIM_") and name.endswith("_UNIT") and " since " in unit
+    ]
+    if not told or len(bands) < 2:
+        return {}, ""
+    (time, *_), units = told, tags[0][f"DIM_{told[0]}_UNIT"]
+    numbers = [float(tag[f"DIM_{time}_VALUE"]) for tag in tags]
+    dates = decoded(numbers, units, _calendar(dataset.name, time))
+    if dates is None:
+        return {}, (
+            f"{label}: its times ({units}) could not be read as dates, so layers are numbered; "
+            "calendars of climate models need `pip install cftime`"
+        )
+    names = [f"{stem}_{date}" for date in dates_of(dates)]
+    return dict(zip(bands, names, strict=True)), dated_note(label, names)
+
+
+def _calendar(array: str, axis: str) -> str:
+    """What the axis of an array says of its calendar."""
+    store = array.rpartition(":")[0]
+    with open_raster(f"{store}:/{axis}", _reader()) as about:
+        return str(about.tags().get("calendar", "standard"))
 
 
 def _check_length(dataset: Any, label: str | Path) -> None:

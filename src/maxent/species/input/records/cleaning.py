@@ -15,10 +15,11 @@ from maxent.species.input.crs import complete
 from maxent.species.input.layers.geodesy import Earth, Neighbours
 from maxent.species.input.layers.grid import OUTSIDE, Grid
 from maxent.species.input.records import doubts as doubtful
-from maxent.species.input.records.occurrences import Occurrences
+from maxent.species.input.records.occurrences import NO_DATE, NO_TIME, Occurrences
 
 if TYPE_CHECKING:
     from maxent.species.input.layers.layers import Layers
+    from maxent.species.input.times.dated_layers import DatedLayers
 
 _EXAMPLES = 5
 _ORDERS = 10  # random orders that thinning tries
@@ -54,6 +55,9 @@ class Cleaned:
 
 _MISSED = "missing coordinates"
 _BEYOND = "outside the layers"
+_UNDATED = "without a date"
+_OTHER_TIME = "outside the times of the layers"
+_TIMELESS = {NO_DATE: _UNDATED, NO_TIME: _OTHER_TIME}
 NOT_STUDIED = "outside the study region"
 _UNKNOWN = "in the sea or under nodata"
 _DUPLICATE = "duplicates in a cell"
@@ -62,6 +66,8 @@ _ADVICE = {
     _MISSED: "Fill in the coordinates",
     _BEYOND: "Check the coordinate reference system (--crs) and the columns (--x, --y), or give "
     "layers that cover the records",
+    _UNDATED: "Fill in the dates, or keep these records (--undated mean)",
+    _OTHER_TIME: "Give layers of their times, or keep these records (--outside-times nearest)",
     NOT_STUDIED: "Give a wider study region (--buffer), or check its coordinate reference system",
     _UNKNOWN: "Check the nodata values of the layers, and whether the coordinates are precise "
     "enough for their cells",
@@ -84,9 +90,9 @@ def clean(
 ) -> Cleaned:
     """Take out the records of one species that a fit on the grid cannot use.
 
-    In this order: missing coordinates, doubtful places where asked for, outside the layers, outside
-    the study region, in cells without values, all but the first of each cell, too close to each
-    other.
+    In this order: missing coordinates, doubtful places where asked for, no time where layers have
+    times, outside the layers, outside the study region, in cells without values, all but the first
+    of each cell (and time), too close to each other.
 
     Parameters
     ----------
@@ -179,13 +185,16 @@ def sifted(
         for kind in doubtful.KINDS:
             mine = reason == kind
             rest, reason = without(rest, mine, kind, doubts), reason[~mine]
-    rest = without(rest, _cells(rest, grid) == OUTSIDE, _BEYOND)
+    for step, what in _TIMELESS.items():
+        if rest.step is not None:
+            rest = without(rest, rest.step == step, what)
+    rest = without(rest, rest.cells(grid) == OUTSIDE, _BEYOND)
     if within is not None and len(rest):
         rest = without(rest, ~within(rest.x, rest.y), NOT_STUDIED)
     if len(rest):
-        rest = without(rest, ~np.asarray(known(_cells(rest, grid)), dtype=bool), _UNKNOWN)
+        rest = without(rest, ~np.asarray(known(rest.cells(grid)), dtype=bool), _UNKNOWN)
     if not keep_duplicates:
-        rest = without(rest, _repeated(_cells(rest, grid)), _DUPLICATE)
+        rest = without(rest, _repeated(rest.cells(grid)), _DUPLICATE)
     if thin_km is not None and len(rest):
         earth = Earth.under(grid)
         if earth.crs is None:
@@ -196,22 +205,20 @@ def sifted(
         kept = _thinned(earth.within(rest.x, rest.y, thin_km), seed)
         crowded = ~np.isin(np.arange(len(rest)), kept)
         rest = without(rest, crowded, f"{_CLOSE} {thin_km:g} km to another")
-    return Cleaned(rest, _cells(rest, grid), steps, notes, lost_records, doubts)
+    return Cleaned(rest, rest.cells(grid), steps, notes, lost_records, doubts)
 
 
-def making_region(records: Occurrences, layers: Layers, drop_doubtful: bool) -> Array:
+def making_region(records: Occurrences, layers: Layers | DatedLayers, drop_doubtful: bool) -> Array:
     """Which records of a species a study region is made around: a wrong place must not widen it.
 
     Those on cells with data and, with ``drop_doubtful``, in no doubtful place.
     """
     there = layers.known_at(records.x, records.y)
+    if records.step is not None:
+        there &= records.step >= 0
     if drop_doubtful:
         there[list(doubtful.doubts(records, layers.grid) or ())] = False
     return there
-
-
-def _cells(occurrences: Occurrences, grid: Grid) -> Array:
-    return grid.cells_at(occurrences.x, occurrences.y)
 
 
 def _repeated(cell: Array) -> Array:
@@ -231,7 +238,7 @@ def _check_places(cleaned: Cleaned, grid: Grid, given: Occurrences, several: boo
         )
     # those that are no longer there because others were so near
     near = [lost for step, lost in zip(steps, cleaned.lost, strict=True) if _is_near(step)]
-    cells = np.concatenate([_cells(part, grid) for part in (rest, *near)])
+    cells = np.concatenate([part.cells(grid) for part in (rest, *near)])
     if several and len(cells) > 1 and len(np.unique(cells)) == 1:
         width, height = grid.cell_size
         before = [step for step in steps if not _is_near(step)]

@@ -26,6 +26,7 @@ from maxent.species.input.crs import (
     short_crs,
     transformed,
 )
+from maxent.species.input.layers.grid import OUTSIDE, Grid
 from maxent.species.input.records import selection
 from maxent.species.input.records.archives import (
     open_table,
@@ -53,6 +54,7 @@ from maxent.species.input.records.text_table import (
 )
 from maxent.species.libraries import geo
 
+NO_DATE, NO_TIME = -1, -2  # the step of a record without a date, or without layers of its time
 _VECTOR = {".gpkg", ".geojson", ".json", ".shp", ".parquet"}
 
 
@@ -91,6 +93,9 @@ class Occurrences:
         Citation, licences and flags, as far as the file says.
     pooled : bool
         Whether no column holds species: all records are of one, named after the file.
+    step : array (n_records,) or None
+        The time at which the layers of each are read, below 0 where there is none; None where
+        layers have no time.
 
     Examples
     --------
@@ -113,6 +118,7 @@ class Occurrences:
     flags: Array | None = None
     origin: Origin | None = None
     pooled: bool = False
+    step: Array | None = None
 
     def __len__(self) -> int:
         return len(self.species)
@@ -143,7 +149,19 @@ class Occurrences:
             uncertainty=None if self.uncertainty is None else self.uncertainty[index],
             decimals=None if self.decimals is None else self.decimals[index],
             flags=None if self.flags is None else self.flags[index],
+            step=None if self.step is None else self.step[index],
         )
+
+    def cells(self, grid: Grid) -> Array:
+        """The cell of each record, ``OUTSIDE`` beyond the grid; with times, that of its step.
+
+        Cells of step k are counted on from k times the size of the grid.
+        """
+        cell = grid.cells_at(self.x, self.y)
+        if self.step is None:
+            return cell
+        timed = cell + grid.size * self.step
+        return np.where((cell == OUTSIDE) | (self.step < 0), OUTSIDE, timed)
 
     def summary(self) -> str:
         """How many records of how many species, and the columns that they were read from."""

@@ -10,6 +10,7 @@ from maxent.species.report.sections import (
     refits,
     sharing,
     summary,
+    times,
     variables,
 )
 from maxent.species.report.sections.base import Context
@@ -17,6 +18,7 @@ from maxent.species.report.sections.base import Context
 SECTIONS = (
     ("summary", "Summary", summary.summary),
     ("map", "Map", geography.suitability_map),
+    ("times", "Over time", times.over_time),
     ("projections", "Projections", geography.projections),
     ("change", "Range change", change.range_change),
     ("omission", "Omission and ROC", evaluation.omission_and_roc),

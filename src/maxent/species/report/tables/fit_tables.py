@@ -183,7 +183,13 @@ def _places(result: SpeciesResult, presences: Sample, test: bool) -> tuple[Array
         return np.full((row.size, 2), np.nan), row
     mine = result.records["test"] == test
     recorded = np.column_stack([result.records["x"][mine], result.records["y"][mine]])
-    if result.grid is not None and len(recorded) == row.size:
+    if result.grid is not None and "step" in result.records and len(recorded) == row.size:
+        # rows are in the order of time and cell, and one place may be there at several times
+        cell = result.grid.cells_at(*recorded.T) + result.grid.size * result.records["step"][mine]
+        found, place = np.unique(cell, return_inverse=True)
+        if found.size == len(presences.counts):
+            return recorded, place
+    elif result.grid is not None and len(recorded) == row.size:
         cell = result.grid.cells_at(*presences.coordinates.T)
         wanted = result.grid.cells_at(*recorded.T)
         order = np.argsort(cell)

@@ -21,6 +21,7 @@ from maxent.species.fitting.results import (
 )
 from maxent.species.input.crs import short_crs
 from maxent.species.input.records.selection import LEFT_OUT
+from maxent.species.input.times.timing import Timing
 
 HEADER = ("section", "subsection", "element", "Value", "filled by")
 PROGRAM, AUTHOR, NEITHER = "maxent", "author", "not applicable"
@@ -130,6 +131,9 @@ def _overview(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
         edge = "rectangle: all of the layers" if result.study is None else result.study.describe()
         edges = [edge, *(f"map of the {m.name}: {m.extent_in_words()}" for m in result.maps[:1])]
         yield "Scale of Analysis", "Boundary", "; ".join(edges)
+    if result.timing is not None:
+        yield "Scale of Analysis", "Temporal extent", _temporal_extent(result.timing)
+        yield "Scale of Analysis", "Temporal resolution", _temporal_resolution(result.timing)
     yield "Biodiversity data", "Response data type", "presence-only"
     together = result.borrowing
     technique = "maximum entropy (Maxent)"
@@ -200,6 +204,7 @@ def _data(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
     if result.study is not None:
         yield about, "Clipping", result.study.describe()
     every = "every record counts" if asked.get("keep_duplicates") else "one record per cell"
+    every += "" if asked.get("keep_duplicates") or result.timing is None else " and time"
     thin = asked.get("thin")
     apart = "" if thin is None else f", at least {thin:g} km apart"
     yield about, "Scaling", every + apart
@@ -213,6 +218,7 @@ def _data(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
     how += [f"sampling effort: {asked['bias']}"] if "bias" in asked else []
     how += [note for note in result.notes if note.startswith("background: ")]
     how += [result.study.describe()] if result.study is not None else []
+    how += [result.timing.describe()] if result.timing is not None else []
     yield about, "Background data", "; ".join(how)
     background = result.n_cells or result.n_background
     yield "Data partitioning", "Training data", f"{n} presences, {background} background"
@@ -234,6 +240,9 @@ def _data(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
         yield about, "Spatial extent", _extent(result)
         yield about, "Spatial resolution", _resolution(result)
         yield about, "Coordinate reference system", short_crs(result.grid.crs)
+    if result.timing is not None:
+        yield about, "Temporal extent", _temporal_extent(result.timing)
+        yield about, "Temporal resolution", _temporal_resolution(result.timing)
     others = [written for written in result.maps if not written.training]
     extents = _joined(f"{written.name}: {written.extent_in_words()}" for written in others)
     yield "Transfer data", "Spatial extent", extents
@@ -326,7 +335,21 @@ def _model(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
             "no places, so that neighbours of a test record may be in the training set"
         )
         yield _DEPEND, "Spatial autocorrelation", said
+    if result.timing is not None:
+        said = "records and background by time of the layers; times are not kept apart in folds"
+        yield _DEPEND, "Temporal autocorrelation", said
     yield "Threshold selection", "Threshold selection", _threshold(result)
+
+
+def _temporal_extent(timing: Timing) -> str:
+    return f"{timing.start} to {timing.end}"
+
+
+def _temporal_resolution(timing: Timing) -> str:
+    told = ", ".join(f"{name} at {count} times" for name, count in timing.series.items())
+    static = f"; the same at all times: {', '.join(timing.static)}" if timing.static else ""
+    how = "" if timing.window is None else f", means over {timing.window} up to each time"
+    return f"{told}{how}{static}"
 
 
 def _threshold(result: SpeciesResult) -> str:
@@ -397,6 +420,8 @@ def _prediction(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
     ]
     done += [f"{m.name}: {m.n_masked} cells that extrapolate left out ({m.mask})"
              for m in result.maps if m.mask is not None]  # fmt: skip
+    if result.over_time is not None:
+        done.append(f"maps of {len(result.over_time.rows)} times; {result.over_time.describe()}")
     done += [change.describe() for change in (result.change.changes if result.change else ())]
     yield "Prediction output", "Post-processing", "; ".join(done)
     told = result.model.certificate
