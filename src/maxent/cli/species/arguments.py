@@ -19,6 +19,7 @@ from maxent.species.fitting.options import BACKGROUND, DATA, OUTPUT
 from maxent.species.fitting.settings import Settings
 from maxent.species.input import file_access
 from maxent.species.input.files import LayerFiles, RecordFile, StudyFiles
+from maxent.species.input.source_settings import SourceSettings
 
 Records = Annotated[
     Path, typer.Argument(help="Records: CSV, Darwin Core, GeoPackage, GeoJSON or shapefile.")
@@ -53,6 +54,18 @@ TargetGroup = Annotated[
 Bias = Annotated[
     Path | None,
     typer.Option(help="Use this raster of sampling effort.", rich_help_panel=BACKGROUND),
+]
+Surveys = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--survey",
+        help="Fit this survey with absences too; repeat for more.",
+        rich_help_panel=DATA,
+    ),
+]
+Counts = Annotated[
+    list[Path] | None,
+    typer.Option("--counts", help="Fit these counts too; repeat for more.", rich_help_panel=DATA),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 Overwrite = Annotated[
@@ -119,6 +132,7 @@ MakeModelLayers = Annotated[  # the model knows which of them hold categories
 ]
 MakeStudy = Annotated[Callable[..., StudyFiles], Fields(StudyFiles)]
 MakeSettings = Annotated[Callable[..., Settings], Fields(Settings)]
+MakeSources = Annotated[Callable[..., SourceSettings], Fields(SourceSettings)]
 MakeCluster = Annotated[
     Callable[..., ClusterSettings], Fields(ClusterSettings, "dask", "workers", "dashboard")
 ]

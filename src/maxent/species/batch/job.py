@@ -48,12 +48,14 @@ from maxent.species.input.layers.layers import Layers
 from maxent.species.input.layers.placement import same_grid
 from maxent.species.input.layers.similarity import Reference
 from maxent.species.input.records.occurrences import Occurrences
+from maxent.species.input.source_settings import SourceSettings
 from maxent.species.judging import fit_sample
 from maxent.species.libraries import geo
 from maxent.species.projecting import project
 from maxent.species.report import tables
 from maxent.species.study.all_cells import WholeLayers
 from maxent.species.study.effort import RecordEffort
+from maxent.species.study.kinds import PlacedSites, prepare_sites, with_sites
 from maxent.species.study.samples import Prepared, Region, Regions, prepare
 from maxent.species.study.study_region import StudyRegion
 
@@ -74,7 +76,8 @@ class Shared:
     ``inputs`` is the digest of the files that they share, see ``fingerprints.py``; ``lenders`` are
     the densities of the species that lend strength to each other; ``whole`` the layers whose cells
     are fitted in windows, None where those of the regions are fitted; ``grid`` that of the layers,
-    and ``extent`` the polygons that maps are cut to, None for none.
+    and ``extent`` the polygons that maps are cut to, None for none;
+    ``sources`` is how surveys and counts are used, None for presences alone.
     """
 
     settings: Settings
@@ -90,6 +93,7 @@ class Shared:
     whole: WholeLayers | None = None
     grid: Grid | None = None
     extent: StudyRegion | None = None
+    sources: SourceSettings | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +101,8 @@ class Job:
     """One species: where its results go, and its records (or a table made from them already).
 
     ``joint`` is its part of the fit of its group, None where species are fitted one by one;
-    ``group_files`` are the names of the files of the group, by what they hold.
+    ``group_files`` are the names of the files of the group, by what they hold; ``sites`` are the
+    visits of surveys and counts, those of other species among them.
     """
 
     species: str
@@ -108,6 +113,7 @@ class Job:
     prepared: Prepared | None = None
     notes: tuple[str, ...] = ()
     joint: Joint | None = None
+    sites: tuple[PlacedSites, ...] = ()
     group_files: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -154,9 +160,16 @@ def ready(job: Job, shared: Shared) -> tuple[Prepared, Region | None]:
         _check_enough(job.prepared, shared.settings)
         return job.prepared, None
     assert shared.regions is not None
-    assert job.records is not None
+    if job.records is None:  # visits alone
+        region, sources = shared.regions.shared, shared.sources
+        assert region is not None
+        assert sources is not None
+        prepared = prepare_sites(job.species, job.sites, shared.settings, sources, region)
+        return replace(prepared, notes=[*job.notes, *prepared.notes]), region
     region = shared.regions.region_of(job.records, job.test)
     prepared = prepare(region, job.records, shared.settings, job.test)
+    if shared.sources is not None:
+        prepared = with_sites(prepared, job.sites, shared.sources, region.grid)
     return replace(prepared, notes=[*job.notes, *prepared.notes]), region
 
 
@@ -208,11 +221,13 @@ def _write_species(
         prepared.study,
         result.selection,
         extrapolation,
+        kinds=result.kinds,
     )
     extra_files = {"model": MODEL}
     if shared.lambdas:
         write_lambdas(result.model, place / f"{slug(result.species)}.lambdas")
         extra_files["lambdas"] = f"{slug(result.species)}.lambdas"
+    model.check_outputs(shared.settings.outputs)
     stage("maps")
     start = perf_counter()
     kernel = None if region is None else region.kernel
@@ -311,7 +326,7 @@ def _write_map(
             model.density,
             layers,
             place / folder,
-            outputs=settings.outputs,
+            outputs=_outputs(model, settings),
             clamp=settings.clamp,
             reference=model.reference,
             threshold=threshold,
@@ -320,6 +335,8 @@ def _write_map(
             extrapolation=model.extrapolation,
             mask=settings.mask,
             effort=effort,
+            kinds=model.kinds,
+            apart=name == TRAINING,
             extent=extent,
             region=model.study,
             compare_units=name != TRAINING,
@@ -330,6 +347,12 @@ def _write_map(
         notes = [*layers.notes, *told]
     beside = {what: f"{folder}/{Path(file).name}" for what, file in written.files.items()}
     return replace(written, files=beside), notes
+
+
+def _outputs(model: SpeciesModel, settings: Settings) -> tuple[str, ...]:
+    """The outputs asked for, and the intensity where its scale is known."""
+    more = () if model.kinds is None else model.kinds.outputs
+    return tuple(dict.fromkeys([*settings.outputs, *more]))
 
 
 def _with_layers(model: SpeciesModel, maps: Sequence[MapFiles]) -> SpeciesModel:
@@ -487,6 +510,8 @@ def fingerprint(job: Job, shared: Shared) -> str:
     parts += [] if shared.whole is None else ["in windows"]
     for records in (job.records, job.test):
         parts += [None] if records is None else [records.x, records.y]
+    if shared.sources is not None:
+        parts += [shared.sources, *(part for site in job.sites for part in site.digest())]
     if job.prepared is not None:
         sample = job.prepared.train
         parts += [sample.X, sample.counts, sample.coordinates, sample.prior, sample.at_background]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from maxent.species.fitting.joint import Joint, SpeciesGroup, fit_group
+from maxent.species.fitting.kinds import check_kinds
 from maxent.species.fitting.one_species import fit_species
 from maxent.species.fitting.results import SpeciesResult
 from maxent.species.fitting.settings import Settings
@@ -19,7 +20,15 @@ from maxent.species.input.records.columns import listed
 from maxent.species.input.records.locating import located
 from maxent.species.input.records.names import find_name
 from maxent.species.input.records.occurrences import Occurrences
+from maxent.species.input.source_settings import PRESENCES, SourceSettings
 from maxent.species.study.groups import groups_of, regions_of_groups
+from maxent.species.study.kinds import (
+    prepare_sites,
+    read_visits,
+    region_of_sites,
+    visits_given,
+    with_sites,
+)
 from maxent.species.study.samples import Region, prepare, survey, together
 
 
@@ -33,6 +42,9 @@ def fit(
     test: Any = None,
     bias: Any = None,
     group: Any = None,
+    surveys: Any = (),
+    counts: Any = (),
+    sources: SourceSettings | None = None,
     **changes: Any,
 ) -> SpeciesResult:
     """Fit one species to layers: what ``maxent fit`` does, without its files.
@@ -60,6 +72,13 @@ def fit(
     group : as records, default None
         Records whose cells are the background (or whose density is the effort, with
         ``bias_kernel``).
+    surveys : file or frame, or a sequence of them, default ()
+        Surveys with absences, to be fitted with the records: see ``SourceSettings``.
+    counts : file or frame, or a sequence of them, default ()
+        Counts, to be fitted with the records.
+    sources : SourceSettings, default None
+        How surveys and counts are read and used. Its ``kind`` says that ``records`` are a survey,
+        or counts, themselves.
     **changes : object
         Settings to replace, by name.
 
@@ -75,10 +94,21 @@ def fit(
     <SpeciesResult: Aa bb, 62 records, 400 background points, AUC 0.923, gain 1.486>
     """
     settings = replace(settings or Settings(verbose=0), **changes)
+    visits, sources = visits_given(records, _several(surveys), _several(counts), sources)
+    if sources is not None:
+        held_out = test is not None or settings.test_share > 0
+        check_kinds(settings, held_out=held_out, presences=sources.kind == PRESENCES)
     if settings.share:
         raise ValueError("share needs several species, and one is fitted here: see fit_files")
     with ExitStack() as files:
         opened = _layers(layers, categorical, files)
+        if sources is not None and sources.kind != PRESENCES:
+            if not (test is None and bias is None and group is None):
+                raise ValueError(
+                    "test, bias and group are for presences: surveys and counts say themselves "
+                    "where people looked"
+                )
+            return _fit_visits(opened, visits, sources, settings, species)
         everything, notes = _records(records, opened.grid)
         tests = group_records = None
         if test is not None:
@@ -93,6 +123,8 @@ def fit(
             group_records = everything
         effort = None if bias is None else _layers(bias, (), files, like=opened.grid)
         name = _one(everything, species)
+        placed, more = ([], []) if sources is None else read_visits(visits, sources, opened)
+        notes += more
         asked = everything if tests is None else together(everything, tests)
         region = survey(opened, asked, settings, bias=effort, group=group_records)
         region = region.with_places() if settings.spatial else region
@@ -107,6 +139,10 @@ def fit(
     if tests is not None and find_name(name, tests.names()) is not None:
         mine = tests.of_species(name)
     ready = prepare(region, everything.of_species(name), settings, mine)
+    if sources is not None:
+        ready = with_sites(ready, placed, sources, region.grid)
+        if ready.kinds is None:
+            raise ValueError("; ".join(ready.notes[-len(placed) :]))
     result, _ = fit_species(
         replace(ready, notes=[*notes, *ready.notes]),
         settings,
@@ -116,6 +152,36 @@ def fit(
         joint=joint,
     )
     return result
+
+
+def _fit_visits(
+    layers: Layers,
+    visits: Sequence[tuple[str, Any]],
+    sources: SourceSettings,
+    settings: Settings,
+    species: str | None,
+) -> SpeciesResult:
+    """The result of visits alone."""
+    placed, notes = read_visits(visits, sources, layers)
+    region = region_of_sites(placed, layers)
+    first = placed[0].records
+    name = _one(first.places, species)
+    ready = prepare_sites(name, placed, settings, sources, region)
+    result, _ = fit_species(
+        replace(ready, notes=[*notes, *ready.notes]),
+        settings,
+        categorical=region.categorical,
+        labels=region.labels,
+        grid=region.grid,
+    )
+    return result
+
+
+def _several(given: Any) -> list[Any]:
+    """One file or frame, or a list of them."""
+    if given is None:
+        return []
+    return list(given) if isinstance(given, list | tuple) else [given]
 
 
 def _groups(given: Any, records: Occurrences, column: str | None) -> dict[str, str]:

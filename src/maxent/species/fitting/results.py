@@ -19,6 +19,7 @@ from maxent.evaluation import Variogram
 from maxent.rows.arrays import Array
 from maxent.species.batch.outputs import RESULT
 from maxent.species.comparing.records import Comparison
+from maxent.species.fitting.record_kinds import KindsOfRecords
 from maxent.species.input.layers.grid import Grid
 from maxent.species.input.layers.units import UnlikeUnits
 from maxent.species.study.study_region import StudyRegion
@@ -583,6 +584,8 @@ class MapFiles:
         Variables that seem to be in other units than at the fit.
     quantiles : dict of array (101,)
         Of each variable of numbers its quantiles at 0, 1 ... 100 % over (a sample of) the cells.
+    expected : float or None
+        Of an intensity per km2 how many are expected over all cells drawn.
     """
 
     name: str
@@ -603,6 +606,7 @@ class MapFiles:
     region: dict[str, Any] = field(default_factory=dict, metadata=io.LATER)
     unlike: tuple[UnlikeUnits, ...] = field(default=(), metadata=io.LATER)
     quantiles: dict[str, Array] = field(default_factory=dict, metadata=io.LATER)
+    expected: float | None = field(default=None, metadata=io.LATER)
 
     def presence_in_words(self) -> str:
         """Rule, value and area of the map of presence, in all and in the region; "" without one."""
@@ -712,6 +716,8 @@ class SpeciesResult:
         How the layers were read, the fields of ``LayerFiles``; None for tables with data.
     origins : list of Origin
         Where the records, and those for testing, come from: citation and licences.
+    kinds : KindsOfRecords or None
+        Surveys and counts that the fit is of too, None for presences alone.
     """
 
     species: str
@@ -745,6 +751,7 @@ class SpeciesResult:
     n_cells: int | None = field(default=None, metadata=io.LATER)
     reading: dict[str, Any] | None = field(default=None, metadata=io.LATER)
     origins: list[Origin] = field(default_factory=list, metadata=io.LATER)
+    kinds: KindsOfRecords | None = field(default=None, metadata=io.LATER)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "model", fitted_density(self.model))

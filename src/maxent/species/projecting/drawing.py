@@ -21,6 +21,7 @@ from maxent._support.threads import executor, num_threads
 from maxent.density import FittedDensity
 from maxent.rows.arrays import Array
 from maxent.species.batch import earlier_maps
+from maxent.species.fitting.record_kinds import KindsOfRecords
 from maxent.species.fitting.results import TRAINING, MapFiles
 from maxent.species.input.layers.extrapolation import Extrapolation
 from maxent.species.input.layers.grid import Grid, Window
@@ -53,6 +54,8 @@ def project(
     extrapolation: Extrapolation | None = None,
     mask: str | None = None,
     effort: RecordEffort | None = None,
+    kinds: KindsOfRecords | None = None,
+    apart: bool = False,
     extent: StudyRegion | None = None,
     region: StudyRegion | None = None,
     compare_units: bool = True,
@@ -103,6 +106,11 @@ def project(
         also a new combination) out of the maps of suitability.
     effort : RecordEffort, default None
         Sampling effort from records: also the map "effort".
+    kinds : KindsOfRecords, default None
+        The kinds of records that the model is of, ``SpeciesModel.kinds``: outputs may be
+        "intensity", "probability" and "count" too.
+    apart : bool, default False
+        Whether to map how many times more each of them alone says than all together, as log2.
     extent : StudyRegion, default None
         Draw only the cells whose centre lies inside; None for all of the layers.
     region : StudyRegion, default None
@@ -129,7 +137,7 @@ def project(
     start = perf_counter()
     plan = Plan.from_options(
         model, layers, outputs, clamp, reference, threshold, replicates, extras, extrapolation,
-        mask, effort, extent, region, (units, reference),
+        mask, effort, extent, region, (units, reference), kinds, apart,
     )  # fmt: skip
     threads = num_threads() if threads is None else max(1, int(threads))
     targets = geotiff.targets(Path(out), plan.maps)
@@ -174,6 +182,7 @@ def project(
         region=_region(plan, tally),
         unlike=tuple(unlike),
         quantiles=tally.quantiles(),
+        expected=tally.expected if "intensity" in plan.maps and tally.expected else None,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from maxent.species.input.records.study_files import StudyChoice
 from maxent.species.study.background import draw_background, why_no_cell
 from maxent.species.study.effort import RecordEffort
 from maxent.species.study.study_region import StudyRegion
+
+if TYPE_CHECKING:
+    from maxent.species.study.kinds import Kinds
 
 GROUPED = "cells with records of"  # in the note on a background of a target group
 _FEW_CELLS = 100  # a background of fewer is worth a word
@@ -445,6 +448,8 @@ class Prepared:
         Which variables were left out.
     origins : list of Origin
         Where the records, and those for testing, come from.
+    kinds : Kinds or None
+        Surveys and counts that are fitted with the presences, or without any.
     """
 
     species: str
@@ -457,6 +462,7 @@ class Prepared:
     effort: str | None = None
     selection: Selection | None = None
     origins: list[Origin] = field(default_factory=list)
+    kinds: Kinds | None = None
 
     def new_notes(self, notes: Iterable[str], told: Collection[str]) -> list[str]:
         """Those of the notes that were not told yet; of the study region with the species' name."""

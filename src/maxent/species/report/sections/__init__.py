@@ -6,6 +6,7 @@ from maxent.species.report.sections import (
     evaluation,
     geography,
     joint,
+    kinds,
     model,
     refits,
     sharing,
@@ -17,6 +18,7 @@ from maxent.species.report.sections.base import Context
 SECTIONS = (
     ("summary", "Summary", summary.summary),
     ("map", "Map", geography.suitability_map),
+    ("kinds", "Kinds of records", kinds.kinds),
     ("projections", "Projections", geography.projections),
     ("change", "Range change", change.range_change),
     ("omission", "Omission and ROC", evaluation.omission_and_roc),
