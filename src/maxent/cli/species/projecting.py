@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,6 +32,7 @@ from maxent.species.fitting.settings import Settings
 from maxent.species.input.files import check_there, raster_parts
 
 if TYPE_CHECKING:
+    from maxent.species.fitting.model import SpeciesModel
     from maxent.species.fitting.results import MapFiles
 
 _OF_MAPS = ("clamp", "mask", "extent")
@@ -53,7 +55,15 @@ def project(
     output: Annotated[
         list[str] | None,
         typer.Option(
-            help="Map this output: raw, logistic, cloglog, cumulative or log; repeat for more."
+            help="Map this output: raw, logistic, cloglog, cumulative or log, and of a model of "
+            "surveys or counts intensity, probability or count; repeat for more."
+        ),
+    ] = None,
+    area: Annotated[
+        float | None,
+        typer.Option(
+            help="Map probability and count for this area (km2, or the unit of effort) [default: "
+            "that of the fit].",
         ),
     ] = None,
     make_settings: Annotated[
@@ -91,6 +101,8 @@ def project(
     settings = make_settings()
     fitted = load_model(model)
     density = fitted.density
+    fitted.check_outputs(output or ())
+    fitted = _with_area(fitted, area, output or ())
     try:
         check_mask(settings.mask, fitted.reference, fitted.extrapolation)
     except ValueError as error:
@@ -156,6 +168,7 @@ def project(
             extras=EXTRAS if similarity else (),
             extent=inside,
             region=fitted.study,
+            kinds=fitted.kinds,
             units=fitted.layers,
             name=opened.sources[0],
             overwrite=overwrite,
@@ -177,6 +190,19 @@ def project(
     folder = out.parent if out.suffix else out
     for what, name in written.files.items():
         screen.print(f"{what:>12}  {escape(str(folder / Path(name).name))}", soft_wrap=True)
+
+
+def _with_area(model: SpeciesModel, area: float | None, outputs: Sequence[str]) -> SpeciesModel:
+    """The model with the area that was asked for, which something must need."""
+    if area is None:
+        return model
+    if not {"probability", "count"} & set(outputs) or model.kinds is None:
+        raise typer.BadParameter(
+            "--area has no effect without --output probability or --output count"
+        )
+    if not 0 < area < float("inf"):
+        raise typer.BadParameter(f"--area must be a number above 0, got {area:g}")
+    return replace(model, kinds=replace(model.kinds, area=area))
 
 
 def _project_rows(

@@ -34,6 +34,7 @@ from maxent.species.batch.outputs import (
 from maxent.species.batch.richness import TABLE, Richness, write_richness
 from maxent.species.batch.slugs import slugs
 from maxent.species.fitting.kinds import check_kinds
+from maxent.species.fitting.record_kinds import INTENSITIES
 from maxent.species.fitting.settings import NO_REGION, Settings
 from maxent.species.input.files import (
     LayerFiles,
@@ -175,6 +176,12 @@ def fit_files(
     by_records = settings.joint and group is None and bias is None and settings.bias_kernel is None
     group = records if by_records else group
     visits, sources = visits_given(records, surveys, counts, sources)
+    wrong = [output for output in settings.outputs if output in INTENSITIES]
+    if sources is None and wrong:
+        raise ValueError(
+            f"output {wrong[0]} (--output) needs surveys or counts (--survey, --counts, --kind): "
+            "presences tell where there are more, not how many"
+        )
     if sources is not None:
         alone = sources.kind != PRESENCES
         _check_visits(settings, cluster, alone, test, bias, group, study)

@@ -237,6 +237,7 @@ def project_xarray(
     extras: Sequence[str] = EXTRAS,
     extrapolation: Extrapolation | None = None,
     mask: str | None = None,
+    kinds: KindsOfRecords | None = None,
     threads: int | None = None,
     verbose: int = 1,
 ) -> Any:
@@ -273,6 +274,8 @@ def project_xarray(
     mask : "mess" or "exdet", default None
         Leave cells that extrapolate (a variable outside its range, or a new category; for "exdet"
         also a new combination) out of the maps of suitability.
+    kinds : KindsOfRecords, default None
+        As of :func:`project`.
     threads : int, default None
         How many read and score; None is ``num_threads()``.
     verbose : int, default 1
@@ -280,7 +283,7 @@ def project_xarray(
     """
     plan = Plan.from_options(
         model, layers, outputs, clamp, reference, threshold, replicates, extras, extrapolation,
-        mask, units=(reference,),
+        mask, units=(reference,), kinds=kinds,
     )  # fmt: skip
     threads = num_threads() if threads is None else max(1, int(threads))
     grid = plan.layers.grid

@@ -38,6 +38,7 @@ STATISTICS: dict[str, Callable[[Array], Array]] = {
 }
 _CHUNK = 1 << 16  # cells scored at once
 _LOOKED_AT = 20_000  # cells whose values are compared with those of the fit
+_HARDLY_ANY = 0.1  # of the mean intensity
 _SHOWN = 10  # unseen levels that a message names
 
 
@@ -350,13 +351,19 @@ class Plan:
     def _apart(
         self, columns: Mapping[str, Array], cells: Cells, theta: Array
     ) -> Iterator[tuple[str, Array]]:
-        """How many times more each source alone says than all together, as log2."""
+        """How many times more each source alone says than all together, as log2.
+
+        A tenth of the mean is added to both: where there are hardly any, ratios say nothing.
+        """
+        if not self.alone:
+            return
         assert self.kinds is not None
         schema, levels = self.model.density.schema, self.kinds.levels
+        together = np.exp(theta.astype(np.float64) - levels[""])
         for (what, one), name in zip(self.alone.items(), self.kinds.alone, strict=True):
             mine = cells if one.density.schema == schema else one.cells(columns)
-            apart = one.scorer.scores(mine, self.clamp) - levels[name] - theta + levels[""]
-            yield what, apart / np.log(2)
+            alone = np.exp(one.scorer.scores(mine, self.clamp).astype(np.float64) - levels[name])
+            yield what, np.log2((alone + _HARDLY_ANY) / (together + _HARDLY_ANY))
 
     def _novelty(
         self, columns: Mapping[str, Array], cells: Cells, tally: Tally

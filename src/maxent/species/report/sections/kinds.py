@@ -149,7 +149,8 @@ def _apart(context: Context, told: KindsOfRecords, written: MapFiles) -> Html | 
         caption = joined([
             element("strong", f"{name} alone. "),
             "Blue: it says more there than all sources together; red: less. 1 is twice as many, "
-            "-1 half as many.",
+            "-1 half as many (a tenth of the mean is added to both, so that places with hardly any "
+                "do not count).",
         ])  # fmt: skip
         alt = f"Map of how many times more {name} alone says than all sources together."
         shown.append(figure(maps.picture(raster, APART, context.dpi), alt, caption, "map"))
