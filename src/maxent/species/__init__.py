@@ -43,8 +43,10 @@ PUBLIC = {
     "maxent.species.input.records.cleaning": ["Cleaned", "clean", "thin"],
     "maxent.species.input.records.locating": ["located"],
     "maxent.species.input.records.occurrences": ["Occurrences", "read_occurrences"],
+    "maxent.species.input.records.site_records": ["SiteRecords", "read_sites"],
     "maxent.species.input.records.study_files": ["StudyChoice", "read_polygons"],
     "maxent.species.input.records.swd": ["SWD", "read_swd", "swd_sample", "write_swd"],
+    "maxent.species.input.source_settings": ["SourceSettings"],
     "maxent.species.study.background": ["Drawn", "draw_background"],
     "maxent.species.study.effort": ["RecordEffort"],
     "maxent.species.study.study_region": ["StudyRegion"],
@@ -53,6 +55,7 @@ PUBLIC = {
     "maxent.species.fitting.joint": ["Joint", "SpeciesGroup", "fit_group"],
     "maxent.species.fitting.one_call": ["fit"],
     "maxent.species.fitting.one_species": ["fit_species"],
+    "maxent.species.fitting.record_kinds": ["KindsOfRecords", "SourceFile"],
     "maxent.species.fitting.results": [
         "BlockSize",
         "Borrowing",

@@ -119,6 +119,8 @@ def fit(
     extent_given = given(context, "extent")
     sources = make_sources()
     _check_sources(context, sources, several=bool(survey or counts))
+    if survey or counts or sources.kind != PRESENCES:
+        _check_refits(context, settings)
     check_cluster(context, cluster)
     check_effort(settings, bias, target_group)
     study = make_study()
@@ -227,6 +229,15 @@ def _check_sources(context: typer.Context, sources: SourceSettings, several: boo
             raise typer.BadParameter(
                 f"{parameter.opts[0]} is for presences, and has no effect with --kind "
                 f"{sources.kind}"
+            )
+
+
+def _check_refits(context: typer.Context, settings: Settings) -> None:
+    """Refuse refits that are of presences alone."""
+    for name, asked in (("bootstrap", settings.bootstrap), ("jackknife", settings.jackknife)):
+        if asked and given(context, name):
+            raise typer.BadParameter(
+                f"--{name} is of presences alone, and has no effect with surveys or counts"
             )
 
 

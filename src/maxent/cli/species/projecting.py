@@ -180,6 +180,8 @@ def project(
     tell_notes([*stack.notes, *told, *notes], quiet)
     found = [_encountered(written, settings.clamp), written.extent_in_words()]
     found += [written.presence_in_words()] if written.presence else []
+    if written.expected is not None:
+        found.append(f"intensity: {written.expected:.3g} expected on all cells of the map")
     for said in found:
         tell_event("note", text=said)
     if quiet:

@@ -11,7 +11,7 @@ import numpy as np
 from maxent.density import Source
 from maxent.rows.arrays import Array
 from maxent.species.fitting.record_kinds import KM2, SourceFile
-from maxent.species.fitting.results import Sample
+from maxent.species.fitting.results import Origin, Sample
 from maxent.species.fitting.settings import Settings
 from maxent.species.input.layers.geodesy import cell_areas
 from maxent.species.input.layers.grid import Grid, Window
@@ -264,6 +264,7 @@ def with_sites(
         test=None if test is None else replace(test, X=test.X[kept]),
         cleaning=[*prepared.cleaning, *told],
         notes=[*prepared.notes, *notes],
+        origins=_with_origins(prepared.origins, mine),
         kinds=Kinds(settings, tuple(mine), True, _mass(sample, grid), effort) if mine else None,
     )
 
@@ -298,7 +299,6 @@ def prepare_sites(
         vain,
         grid.crs,
     )
-    origins = [p.origin for p in places if p.origin is not None]
     return Prepared(
         species,
         sample,
@@ -306,7 +306,7 @@ def prepare_sites(
         {"x": x[found], "y": y[found], "test": np.zeros(int(found.sum()), dtype=bool)},
         [step for site in mine for step in site.records.steps],
         [*region.notes, *notes],
-        origins=origins,
+        origins=_with_origins([], mine),
         kinds=Kinds(sources, tuple(mine), False),
     )
 
@@ -336,6 +336,12 @@ def _of_species(name: str, placed: Sequence[PlacedSites]) -> tuple[list[PlacedSi
     parts = [(site, site.of_species(name)) for site in placed]
     mine = [part for _, part in parts if part is not None]
     return mine, [unlooked(name, site.records) for site, part in parts if part is None]
+
+
+def _with_origins(known: Sequence[Origin], sites: Sequence[PlacedSites]) -> list[Origin]:
+    """Where records come from, each file once."""
+    read = [*known, *(site.records.places.origin for site in sites)]
+    return list({origin.source: origin for origin in read if origin is not None}.values())
 
 
 def _spelled(name: str, records: SiteRecords) -> str:

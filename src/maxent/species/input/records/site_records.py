@@ -187,6 +187,9 @@ def read_sites(given: Any, kind: str, settings: SourceSettings | None = None) ->
     else:
         given, opened = RecordFile(""), _opened_frame(given, "frame")
     asked, notes = _lenient(given, opened.header, opened.source)
+    found = recognised(opened.header, _FOUND_NAMES)
+    if kind == SURVEY and asked.presence is None and found is not None:  # whatever it holds
+        asked = asked._replace(presence=opened.header[found])
     columns = chosen_columns(
         opened.header, opened.source, asked, opened.column, geometry=opened.points is not None
     )
@@ -438,11 +441,9 @@ def _values(
     header, source = opened.header, opened.source
     count = _count_column(opened, taken, settings)
     found = columns.presence
-    if found is None:
-        found = recognised(header, _FOUND_NAMES)
-        found = None if found in taken else found
     if kind == COUNTS:
         if count is None:
+            found = recognised(header, _FOUND_NAMES)
             hint = "" if found is None else (
                 f"; {header[found]!r} says presence and absence: give the file with --survey"
             )  # fmt: skip
