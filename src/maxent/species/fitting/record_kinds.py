@@ -172,6 +172,8 @@ class KindsOfRecords:
         told = self.agreement
         if told is None:
             return ""
+        if told.statistic <= 0:
+            return "The sources agree: separate fits describe the records no better."
         numbers = (
             f"separate fits describe the records better by a deviance of {told.statistic:.1f} on "
             f"{told.degrees:.1f} effective degrees of freedom, p {told.p_value:.2g}"
