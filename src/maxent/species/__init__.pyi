@@ -31,6 +31,8 @@ from maxent.species.fitting.model import SpeciesModel as SpeciesModel
 from maxent.species.fitting.model import load_model as load_model
 from maxent.species.fitting.one_call import fit as fit
 from maxent.species.fitting.one_species import fit_species as fit_species
+from maxent.species.fitting.record_kinds import KindsOfRecords as KindsOfRecords
+from maxent.species.fitting.record_kinds import SourceFile as SourceFile
 from maxent.species.fitting.results import BlockSize as BlockSize
 from maxent.species.fitting.results import Borrowing as Borrowing
 from maxent.species.fitting.results import CleaningStep as CleaningStep
@@ -77,12 +79,15 @@ from maxent.species.input.records.cleaning import thin as thin
 from maxent.species.input.records.locating import located as located
 from maxent.species.input.records.occurrences import Occurrences as Occurrences
 from maxent.species.input.records.occurrences import read_occurrences as read_occurrences
+from maxent.species.input.records.site_records import SiteRecords as SiteRecords
+from maxent.species.input.records.site_records import read_sites as read_sites
 from maxent.species.input.records.study_files import StudyChoice as StudyChoice
 from maxent.species.input.records.study_files import read_polygons as read_polygons
 from maxent.species.input.records.swd import SWD as SWD
 from maxent.species.input.records.swd import read_swd as read_swd
 from maxent.species.input.records.swd import swd_sample as swd_sample
 from maxent.species.input.records.swd import write_swd as write_swd
+from maxent.species.input.source_settings import SourceSettings as SourceSettings
 from maxent.species.judging import collinearity as collinearity
 from maxent.species.judging import evaluate as evaluate
 from maxent.species.judging import importance as importance

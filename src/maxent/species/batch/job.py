@@ -55,8 +55,9 @@ from maxent.species.projecting import project
 from maxent.species.report import tables
 from maxent.species.study.all_cells import WholeLayers
 from maxent.species.study.effort import RecordEffort
-from maxent.species.study.kinds import PlacedSites, prepare_sites, with_sites
+from maxent.species.study.kinds import PlacedSites
 from maxent.species.study.samples import Prepared, Region, Regions, prepare
+from maxent.species.study.sites import prepare_sites, with_sites
 from maxent.species.study.study_region import StudyRegion
 
 _HELD_OUT = {  # whose AUC is shown where there are no test records

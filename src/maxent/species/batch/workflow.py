@@ -53,8 +53,9 @@ from maxent.species.input.source_settings import PRESENCES, SourceSettings
 from maxent.species.report import tables
 from maxent.species.study.all_cells import small_cache, whole_layers
 from maxent.species.study.groups import groups_of, in_groups, regions_of_groups
-from maxent.species.study.kinds import PlacedSites, read_visits, region_of_sites, visits_given
+from maxent.species.study.kinds import PlacedSites
 from maxent.species.study.samples import GROUPED, Regions, prepare_swd, survey_files
+from maxent.species.study.sites import read_visits, region_of_sites, visits_given
 
 _Tests = TypeVar("_Tests", Occurrences, SWD)
 _EVERY = 10.0  # seconds after which the table of all species is written again

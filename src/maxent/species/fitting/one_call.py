@@ -22,14 +22,14 @@ from maxent.species.input.records.names import find_name
 from maxent.species.input.records.occurrences import Occurrences
 from maxent.species.input.source_settings import PRESENCES, SourceSettings
 from maxent.species.study.groups import groups_of, regions_of_groups
-from maxent.species.study.kinds import (
+from maxent.species.study.samples import Region, prepare, survey, together
+from maxent.species.study.sites import (
     prepare_sites,
     read_visits,
     region_of_sites,
     visits_given,
     with_sites,
 )
-from maxent.species.study.samples import Region, prepare, survey, together
 
 
 def fit(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,10 +23,8 @@ from maxent.species.input.records.occurrences import Occurrences
 from maxent.species.input.records.study_files import StudyChoice
 from maxent.species.study.background import draw_background, why_no_cell
 from maxent.species.study.effort import RecordEffort
+from maxent.species.study.kinds import Kinds
 from maxent.species.study.study_region import StudyRegion
-
-if TYPE_CHECKING:
-    from maxent.species.study.kinds import Kinds
 
 GROUPED = "cells with records of"  # in the note on a background of a target group
 _FEW_CELLS = 100  # a background of fewer is worth a word
