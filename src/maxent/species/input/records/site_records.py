@@ -475,20 +475,23 @@ def _count_column(opened: _Opened, taken: Sequence[int], settings: SourceSetting
 
 def _finds(opened: _Opened, position: int) -> Array:
     """How many visits found the species: numbers, or words."""
-    values = [value.strip().casefold() for value in opened.column(position)]
-    found = np.full(len(values), np.nan)
-    for i, value in enumerate(values):
-        if value in _PRESENT or value in _ABSENT:
-            found[i] = value in _PRESENT
-        elif is_number(value):
-            found[i] = float(value)
-        elif value not in MISSING:
+    written = opened.column(position)
+    meaning: dict[str, float] = {}
+    for text in dict.fromkeys(written):
+        word = text.strip().casefold()
+        if word in _PRESENT or word in _ABSENT:
+            meaning[text] = float(word in _PRESENT)
+        elif is_number(word):
+            meaning[text] = float(word)
+        elif word in MISSING:
+            meaning[text] = np.nan
+        else:
             raise ValueError(
-                f"{opened.source}, row {opened.row[i]}: {opened.header[position]!r} is "
-                f"{opened.column(position)[i]!r}, expected presence (1) or absence (0), or how "
-                "many visits found the species"
+                f"{opened.source}, row {opened.row[written.index(text)]}: "
+                f"{opened.header[position]!r} is {text!r}, expected presence (1) or absence (0), "
+                "or how many visits found the species"
             )
-    return found
+    return np.array([meaning[text] for text in written])
 
 
 def _sizes(opened: _Opened, settings: SourceSettings) -> tuple[Array | None, str, tuple[str, ...]]:
