@@ -21,7 +21,7 @@ export OMP_WAIT_POLICY := PASSIVE
 # empty: where it is set, every process of the tests would parse the package and its tests again
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-fast slow test-lowest test-newest test-elsewhere lint lock release bench fuzz docs page clean
+.PHONY: demo demo-kinds test test-fast slow test-lowest test-newest test-elsewhere lint lock release bench fuzz docs page clean
 
 $(VENV)/.base: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -63,6 +63,9 @@ $(VENV)/.bench: $(VENV)/.dev benchmarks/requirements.txt benchmarks/requirements
 
 demo: $(VENV)/.base          ## a virtual species from records and rasters to map and report
 	$(BIN)/maxent demo -o out/demo
+
+demo-kinds: $(VENV)/.base    ## the same from presences, a survey with absences and counts
+	$(BIN)/maxent demo --kinds -o out/demo-kinds
 
 # what the page is built and checked with; its tests say so where there is no npm
 web/node_modules: web/package-lock.json

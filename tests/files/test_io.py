@@ -69,7 +69,7 @@ def parts_of_sources():
     records = mx.Source("presences", TABLE, COUNTS, deviation=0.5)
     sites = mx.Source("survey", TABLE, COUNTS, effort={"road": TABLE[:, 0] ** 2})
     model = mx.IntegratedDensity("lq").fit([records, sites])
-    return model, model.intensity_, *model.sources_
+    return model, model.intensity_, *model.sources_, model.agreement([records, sites])
 
 
 def parts_of_densities():

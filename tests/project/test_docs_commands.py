@@ -25,7 +25,9 @@ def a_small_place(tmp_path_factory, sketches):
     small = partial(datasets.virtual_landscape, height=40, width=50, n_occurrences=60, n_group=300)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("maxent.demo.species.virtual_landscape", small)
-        datasets.write_landscape(small(seed=1), place)
+        island = small(seed=1)
+        datasets.write_landscape(island, place)
+        datasets.virtual_visits(island, 200, 60).write(place)
         records = (place / "occurrences.csv").read_text()
         (place / "new-records.csv").write_text(records)
         several = records.splitlines()

@@ -493,7 +493,8 @@ def test_with_places_maps_are_drawn_and_projections_are_warned_of(files, call, t
     told = density.explain(X)
     np.testing.assert_allclose(sum(parts), told.exponent - told.base, atol=1e-4)
     assert parts[1].std() > 0.01
-    assert "Of the environment" in page and "space.tif" in page
+    assert "Of the environment" in page
+    assert "space.tif" in page
     elsewhere = X.assign(**{"place x": x[0], "place y": y[0]})
     there = density.predict(elsewhere, "log") - density.predict(X, "log")
     np.testing.assert_allclose(there, parts[1][0] - parts[1], atol=1e-4)

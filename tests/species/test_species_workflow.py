@@ -886,9 +886,9 @@ def test_every_class_of_the_results_is_in_the_files(fitted):
     written = set(re.findall(r'"class": "(\w+)"', text))
     homes = {name: entry.cls.__module__ for name, entry in mx.io._REGISTRY.items()}
     own = {name for name, home in homes.items() if home.startswith("maxent.species.")}
-    # test_species_sharing.py, _joint.py, _units.py, _blocks.py, _dates.py
+    # test_species_sharing.py, _joint.py, _units.py, _blocks.py, _dates.py, _kinds.py
     elsewhere = {"CleaningStep", "Sharing", "Borrowing", "UnlikeUnits", "BlockSize"}
-    elsewhere |= {"Timing", "MapsInTime"}
+    elsewhere |= {"Timing", "MapsInTime", "KindsOfRecords", "SourceFile"}
     assert own - elsewhere <= written
     step = species.CleaningStep("lost", 2, ("a, row 3",))
     mx.save(step, out.parent / "step.json")

@@ -164,10 +164,16 @@ def demo(
             "--learning", help="Fit densities and a sparse classifier instead of a species."
         ),
     ] = False,
+    kinds: Annotated[
+        bool,
+        typer.Option("--kinds", help="Fit presences, a survey with absences and counts together."),
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
     seed: Annotated[int, typer.Option(help="Generate the data from this seed.", min=0)] = 0,
 ) -> None:
     """Fit a virtual species on a generated landscape: map, report, and how close to the truth."""
+    if learning and kinds:
+        raise typer.BadParameter("--learning and --kinds are two demonstrations; choose one")
     if learning:
         from maxent.demo import learning as densities
 
@@ -178,7 +184,8 @@ def demo(
         from maxent.demo import species as virtual
 
         with Screen(quiet) as screen:
-            summary = virtual.run(out, seed=seed, listener=screen)
+            run = virtual.run_kinds if kinds else virtual.run
+            summary = run(out, seed=seed, listener=screen)
         for line in () if quiet else summary["lines"]:
             console().print(escape(line), soft_wrap=True)
 

@@ -9,12 +9,15 @@ from maxent.datasets.landscape import (
     virtual_landscape,
     write_landscape,
 )
+from maxent.datasets.visits import VirtualVisits, virtual_visits
 
 __all__ = [
     "VirtualCommunity",
     "VirtualLandscape",
+    "VirtualVisits",
     "agreement",
     "virtual_community",
     "virtual_landscape",
+    "virtual_visits",
     "write_landscape",
 ]

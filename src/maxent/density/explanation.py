@@ -159,6 +159,9 @@ class Share(NamedTuple):
 
 def share_of(density: FittedDensity, names: Sequence[str]) -> Share | None:
     """The part that looks at these continuous variables alone, None where there is none."""
+    place = density.mean_place
+    if place is None:
+        return None
     pieces, weights = pieces_of(density)
     uses = variables_used(pieces, density.schema.names)
     asked = np.isin(density.schema.names, list(names))
@@ -167,7 +170,6 @@ def share_of(density: FittedDensity, names: Sequence[str]) -> Share | None:
         return None
     operators = part_of(pieces, index)
     scorer = Scorer.from_operators(operators, weights[index], density.low, density.high)
-    place = density.mean_place
     levels = np.zeros((len(density.schema.levels), 1), dtype=np.int32)  # any: none is looked at
     mean = Cells(place.values[:, None], levels)
     return Share(scorer, float(scorer.scores(mean)[0]), explain(density, mean, place, True).base)

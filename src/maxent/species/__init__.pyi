@@ -31,6 +31,8 @@ from maxent.species.fitting.model import SpeciesModel as SpeciesModel
 from maxent.species.fitting.model import load_model as load_model
 from maxent.species.fitting.one_call import fit as fit
 from maxent.species.fitting.one_species import fit_species as fit_species
+from maxent.species.fitting.record_kinds import KindsOfRecords as KindsOfRecords
+from maxent.species.fitting.record_kinds import SourceFile as SourceFile
 from maxent.species.fitting.results import BlockSize as BlockSize
 from maxent.species.fitting.results import Borrowing as Borrowing
 from maxent.species.fitting.results import CleaningStep as CleaningStep
@@ -39,6 +41,7 @@ from maxent.species.fitting.results import Evaluation as Evaluation
 from maxent.species.fitting.results import Importance as Importance
 from maxent.species.fitting.results import Jackknife as Jackknife
 from maxent.species.fitting.results import MapFiles as MapFiles
+from maxent.species.fitting.results import MapsInTime as MapsInTime
 from maxent.species.fitting.results import Origin as Origin
 from maxent.species.fitting.results import Replicates as Replicates
 from maxent.species.fitting.results import Response as Response
@@ -77,12 +80,18 @@ from maxent.species.input.records.cleaning import thin as thin
 from maxent.species.input.records.locating import located as located
 from maxent.species.input.records.occurrences import Occurrences as Occurrences
 from maxent.species.input.records.occurrences import read_occurrences as read_occurrences
+from maxent.species.input.records.site_records import SiteRecords as SiteRecords
+from maxent.species.input.records.site_records import read_sites as read_sites
 from maxent.species.input.records.study_files import StudyChoice as StudyChoice
 from maxent.species.input.records.study_files import read_polygons as read_polygons
 from maxent.species.input.records.swd import SWD as SWD
 from maxent.species.input.records.swd import read_swd as read_swd
 from maxent.species.input.records.swd import swd_sample as swd_sample
 from maxent.species.input.records.swd import write_swd as write_swd
+from maxent.species.input.source_settings import SourceSettings as SourceSettings
+from maxent.species.input.times.dated_layers import DatedLayers as DatedLayers
+from maxent.species.input.times.settings import TimeSettings as TimeSettings
+from maxent.species.input.times.timing import Timing as Timing
 from maxent.species.judging import collinearity as collinearity
 from maxent.species.judging import evaluate as evaluate
 from maxent.species.judging import importance as importance
@@ -102,6 +111,7 @@ from maxent.species.judging.spatial_folds import block_size as block_size
 from maxent.species.judging.visits import visit_effort as visit_effort
 from maxent.species.projecting import project as project
 from maxent.species.projecting import project_xarray as project_xarray
+from maxent.species.projecting.in_time import project_in_time as project_in_time
 from maxent.species.projecting.rows import project_rows as project_rows
 from maxent.species.report import write_index as write_index
 from maxent.species.report import write_map_png as write_map_png

@@ -20,6 +20,7 @@ from maxent.species.fitting.settings import Settings
 from maxent.species.input import file_access
 from maxent.species.input.files import LayerFiles, RecordFile, StudyFiles
 from maxent.species.input.layers.remote import as_file
+from maxent.species.input.source_settings import SourceSettings
 from maxent.species.input.times.settings import TimeSettings
 
 Records = Annotated[
@@ -55,6 +56,18 @@ TargetGroup = Annotated[
 Bias = Annotated[
     Path | None,
     typer.Option(help="Use this raster of sampling effort.", rich_help_panel=BACKGROUND),
+]
+Surveys = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--survey",
+        help="Fit this survey with absences too; repeat for more.",
+        rich_help_panel=DATA,
+    ),
+]
+Counts = Annotated[
+    list[Path] | None,
+    typer.Option("--counts", help="Fit these counts too; repeat for more.", rich_help_panel=DATA),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 Overwrite = Annotated[
@@ -122,6 +135,7 @@ MakeModelLayers = Annotated[  # the model knows which of them hold categories
 MakeStudy = Annotated[Callable[..., StudyFiles], Fields(StudyFiles)]
 MakeTimes = Annotated[Callable[..., TimeSettings], Fields(TimeSettings)]
 MakeSettings = Annotated[Callable[..., Settings], Fields(Settings)]
+MakeSources = Annotated[Callable[..., SourceSettings], Fields(SourceSettings)]
 MakeCluster = Annotated[
     Callable[..., ClusterSettings], Fields(ClusterSettings, "dask", "workers", "dashboard")
 ]

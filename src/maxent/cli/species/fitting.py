@@ -18,10 +18,12 @@ from maxent.cli.species.arguments import (
     AllowVrt,
     BackgroundRecords,
     Bias,
+    Counts,
     MakeCrew,
     MakeLayers,
     MakeRecords,
     MakeSettings,
+    MakeSources,
     MakeStudy,
     MakeTimes,
     MaxCells,
@@ -31,6 +33,7 @@ from maxent.cli.species.arguments import (
     Quiet,
     Records,
     Species,
+    Surveys,
     TargetGroup,
     check_cluster,
     check_effort,
@@ -40,9 +43,10 @@ from maxent.cli.species.arguments import (
     with_times_of,
 )
 from maxent.species.batch.cluster import ClusterSettings
-from maxent.species.fitting.options import ALWAYS, CHECKS, DATA, NEVER, OUTPUT
+from maxent.species.fitting.options import ALWAYS, CHECKS, DATA, NEVER, OUTPUT, options_of
 from maxent.species.fitting.settings import NO_REGION, Settings
-from maxent.species.input.files import check_there
+from maxent.species.input.files import RecordFile, check_there
+from maxent.species.input.source_settings import PRESENCES, SourceSettings
 
 
 @one_line_errors
@@ -61,6 +65,9 @@ def fit(
         ),
     ] = False,
     species: Species = None,
+    survey: Surveys = None,
+    counts: Counts = None,
+    make_sources: MakeSources,
     make_records: MakeRecords,
     make_layers: MakeLayers,
     background_records: BackgroundRecords = None,
@@ -113,6 +120,10 @@ def fit(
     """From occurrence records and rasters to a map and a report, for one species or many."""
     settings, cluster = make_settings(verbose=0), make_cluster()
     extent_given = given(context, "extent")
+    sources = make_sources()
+    _check_sources(context, sources, several=bool(survey or counts))
+    if survey or counts or sources.kind != PRESENCES:
+        _check_refits(context, settings)
     check_cluster(context, cluster)
     check_effort(settings, bias, target_group)
     study, times = make_study(), make_times()
@@ -143,6 +154,7 @@ def fit(
     grouped = target_group or background_records is not None or by_records
     check_memory(cluster, settings, bias=bias is not None, group=grouped)
     tables = [occurrences, *([layers[0]] if swd and layers else []), test, background_records]
+    tables += [*(survey or ()), *(counts or ())]
     tables += [] if settings.extent in ("layers", "region") else [Path(settings.extent)]
     tables += [] if times.layer_times is None else [Path(times.layer_times)]
     check_there(*tables, rasters=[*(() if swd else files), bias, *(project or [])])
@@ -184,11 +196,54 @@ def fit(
                 group=like(records, background_records or (occurrences if target_group else None)),
                 study=study,
                 times=times,
+                surveys=_files_like(records, survey),
+                counts=_files_like(records, counts),
+                sources=sources if sources != SourceSettings() else None,
                 maps=maps,
                 listener=screen,
                 **shared,
             )
     conclude(rows, out, [*notes, *_over(cluster, maps)], quiet)
+
+
+def _files_like(records: RecordFile, files: list[Path] | None) -> list[RecordFile]:
+    """Further files with the same columns."""
+    return [file for path in files or () if (file := like(records, path)) is not None]
+
+
+_OF_PRESENCES = {  # which say nothing of surveys and counts
+    *("background_records", "target_group", "bias", "bias_as", "bias_kernel", "background"),
+    *("region", "ecoregions", "hull", "buffer", "test", "test_share", "thin", "clean", "basis"),
+    *("max_uncertainty", "keep_duplicates"),
+}
+
+
+def _check_sources(context: typer.Context, sources: SourceSettings, several: bool) -> None:
+    """Refuse what was typed for surveys or counts without any, and for presences without these."""
+    if sources.kind == PRESENCES:
+        for name, asked in asked_of(fit).items():
+            ours = asked in options_of(SourceSettings).values()
+            if ours and not several and given(context, name):
+                raise typer.BadParameter(
+                    f"--{name.replace('_', '-')} has no effect without surveys or counts (--survey,"
+                    " --counts, --kind)"
+                )
+        return
+    for parameter in context.command.params:
+        if str(parameter.name) in _OF_PRESENCES and given(context, str(parameter.name)):
+            raise typer.BadParameter(
+                f"{parameter.opts[0]} is for presences, and has no effect with --kind "
+                f"{sources.kind}"
+            )
+
+
+def _check_refits(context: typer.Context, settings: Settings) -> None:
+    """Refuse refits that are of presences alone."""
+    for name, asked in (("bootstrap", settings.bootstrap), ("jackknife", settings.jackknife)):
+        if asked and given(context, name):
+            raise typer.BadParameter(
+                f"--{name} is of presences alone, and has no effect with surveys or counts"
+            )
 
 
 def _check_places(context: typer.Context, settings: Settings, target_group: bool) -> None:
@@ -218,7 +273,14 @@ def _over(cluster: ClusterSettings, maps: bool) -> list[str]:
     return [f"the peak was {peak / 1e6:.0f} MB, more than --memory {cluster.memory}{drawn}"]
 
 
-_OF_LAYERS = {"background_records", "target_group", "bias", "maps"}  # beside those of dataclasses
+_OF_LAYERS = {
+    "background_records",
+    "target_group",
+    "bias",
+    "maps",
+    "survey",
+    "counts",
+}  # beside those of dataclasses
 
 
 def _check_swd_options(context: typer.Context, projects: bool) -> None:

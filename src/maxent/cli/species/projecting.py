@@ -36,6 +36,7 @@ from maxent.species.input.files import LayerFiles, check_there, raster_parts
 from maxent.species.input.times.settings import TimeSettings
 
 if TYPE_CHECKING:
+    from maxent.species.fitting.model import SpeciesModel
     from maxent.species.fitting.results import MapFiles
 
 _OF_MAPS = ("clamp", "mask", "extent")
@@ -58,7 +59,15 @@ def project(
     output: Annotated[
         list[str] | None,
         typer.Option(
-            help="Map this output: raw, logistic, cloglog, cumulative or log; repeat for more."
+            help="Map this output: raw, logistic, cloglog, cumulative or log, and of a model of "
+            "surveys or counts intensity, probability or count; repeat for more."
+        ),
+    ] = None,
+    area: Annotated[
+        float | None,
+        typer.Option(
+            help="Map probability and count for this area (km2, or the unit of effort) [default: "
+            "that of the fit].",
         ),
     ] = None,
     make_settings: Annotated[
@@ -108,6 +117,8 @@ def project(
     settings = make_settings()
     fitted = load_model(model)
     density = fitted.density
+    fitted.check_outputs(output or ())
+    fitted = _with_area(fitted, area, output or ())
     try:
         check_mask(settings.mask, fitted.reference, fitted.extrapolation)
     except ValueError as error:
@@ -172,6 +183,7 @@ def project(
             "extras": EXTRAS if similarity else (),
             "extent": inside,
             "region": fitted.study,
+            "kinds": fitted.kinds,
             "units": fitted.layers,
             "overwrite": overwrite,
             "verbose": 0 if quiet else 1,
@@ -191,6 +203,8 @@ def project(
     tell_notes([*stack.notes, *told, *notes], quiet)
     found = [_encountered(written, settings.clamp), written.extent_in_words()]
     found += [written.presence_in_words()] if written.presence else []
+    if written.expected is not None:
+        found.append(f"intensity: {written.expected:.3g} expected on all cells of the map")
     for said in found:
         tell_event("note", text=said)
     if quiet:
@@ -252,6 +266,19 @@ def _project_times(
     screen.print(f"wrote maps of {len(drawn)} times, {escape(str(out / drawn[0]))} ...")
     for file in (*(found.files[what] for what in ("trend", "table") if what in found.files), name):
         screen.print(f"wrote {escape(str(out / file))}", soft_wrap=True)
+
+
+def _with_area(model: SpeciesModel, area: float | None, outputs: Sequence[str]) -> SpeciesModel:
+    """The model with the area that was asked for, which something must need."""
+    if area is None:
+        return model
+    if not {"probability", "count"} & set(outputs) or model.kinds is None:
+        raise typer.BadParameter(
+            "--area has no effect without --output probability or --output count"
+        )
+    if not 0 < area < float("inf"):
+        raise typer.BadParameter(f"--area must be a number above 0, got {area:g}")
+    return replace(model, kinds=replace(model.kinds, area=area))
 
 
 def _project_rows(

@@ -5,7 +5,7 @@
 ``held_out_weights`` how much each should count.
 """
 
-from maxent.density.sources.agreement import Agreement, agreement
+from maxent.density.sources.agreement import Agreement, agreement, compared
 from maxent.density.sources.intensity import FittedIntensity, SourceFit
 from maxent.density.sources.source import Source
 from maxent.density.sources.task import SourcesTask
@@ -19,5 +19,6 @@ __all__ = [
     "SourcesTask",
     "WeightChoice",
     "agreement",
+    "compared",
     "held_out_weights",
 ]

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from maxent import io
 from maxent.density.recipe import Recipe
+from maxent.density.sources.intensity import FittedIntensity
 from maxent.density.sources.source import Source
 from maxent.density.sources.task import SourcesTask
 
 
+@io.register
 @dataclass(frozen=True)
 class Agreement:
     """The likelihood ratio of separate fits to the joint one.
@@ -74,21 +77,35 @@ def agreement(sources: Sequence[Source], recipe: Recipe | None = None) -> Agreem
     >>> bool(story(same) > 0.5), bool(story(opposite) < 1e-6)
     (True, True)
     """
-    task = SourcesTask.of(sources, recipe)
+    return compared(SourcesTask.of(sources, recipe))[0]
+
+
+def compared(task: SourcesTask) -> tuple[Agreement, tuple[FittedIntensity | None, ...]]:
+    """The agreement of the sources of a task, and the fit of each of them alone.
+
+    None of a source that found nothing, or the species everywhere, which has no fit alone.
+    """
     if len(task.sources) < 2:
         raise ValueError("agreement needs at least two sources that tell something")
     w = task.solve().w
     joint, degrees = task.deviances(w), -task.degrees_of_freedom(w)
-    separate = []
-    for k in range(len(task.sources)):
+    separate: list[float] = []
+    fits: list[FittedIntensity | None] = []
+    for k, source in enumerate(task.sources):
+        if source.one_sided is not None:  # its own best scale is 0 or infinite, and fits perfectly
+            separate.append(0.0)
+            degrees += 1
+            fits.append(None)
+            continue
         kept = [np.ones(s.n_rows, bool) if i == k else None for i, s in enumerate(task.sources)]
         alone = task.among(kept)
-        w = alone.solve().w
-        separate.append(alone.deviances(w)[0])
-        degrees += alone.degrees_of_freedom(w)
+        solution = alone.solve()
+        separate.append(alone.deviances(solution.w)[0])
+        degrees += alone.degrees_of_freedom(solution.w)
+        fits.append(alone.intensity(solution))
     statistic = float(sum(joint) - sum(separate))
     p_value = float(stats.chi2.sf(max(statistic, 0.0), degrees)) if degrees > 0 else float("nan")
-    return Agreement(
+    told = Agreement(
         tuple(source.name for source in task.sources),
         tuple(joint),
         tuple(separate),
@@ -96,3 +113,4 @@ def agreement(sources: Sequence[Source], recipe: Recipe | None = None) -> Agreem
         float(degrees),
         p_value,
     )
+    return told, tuple(fits)

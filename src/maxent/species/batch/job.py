@@ -51,6 +51,7 @@ from maxent.species.input.layers.layers import Layers
 from maxent.species.input.layers.placement import same_grid
 from maxent.species.input.layers.similarity import Reference
 from maxent.species.input.records.occurrences import Occurrences
+from maxent.species.input.source_settings import SourceSettings
 from maxent.species.input.times.dated_layers import DatedLayers
 from maxent.species.input.times.settings import TimeSettings
 from maxent.species.judging import fit_sample
@@ -60,7 +61,9 @@ from maxent.species.projecting.in_time import project_in_time
 from maxent.species.report import tables
 from maxent.species.study.all_cells import WholeLayers
 from maxent.species.study.effort import RecordEffort
+from maxent.species.study.kinds import PlacedSites
 from maxent.species.study.samples import Prepared, Region, Regions, prepare
+from maxent.species.study.sites import prepare_sites, with_sites
 from maxent.species.study.study_region import StudyRegion
 
 TIMES = "times"  # the folder of the maps of all times
@@ -82,7 +85,8 @@ class Shared:
     the densities of the species that lend strength to each other; ``whole`` the layers whose cells
     are fitted in windows, None where those of the regions are fitted; ``grid`` that of the layers,
     and ``extent`` the polygons that maps are cut to, None for none; ``times`` what was asked of
-    time, None where layers have none.
+    time, None where layers have none; ``sources`` is how surveys and counts are used, None for
+    presences alone.
     """
 
     settings: Settings
@@ -99,6 +103,7 @@ class Shared:
     grid: Grid | None = None
     extent: StudyRegion | None = None
     times: TimeSettings | None = None
+    sources: SourceSettings | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +111,8 @@ class Job:
     """One species: where its results go, and its records (or a table made from them already).
 
     ``joint`` is its part of the fit of its group, None where species are fitted one by one;
-    ``group_files`` are the names of the files of the group, by what they hold.
+    ``group_files`` are the names of the files of the group, by what they hold; ``sites`` are the
+    visits of surveys and counts, those of other species among them.
     """
 
     species: str
@@ -117,6 +123,7 @@ class Job:
     prepared: Prepared | None = None
     notes: tuple[str, ...] = ()
     joint: Joint | None = None
+    sites: tuple[PlacedSites, ...] = ()
     group_files: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -163,9 +170,16 @@ def ready(job: Job, shared: Shared) -> tuple[Prepared, Region | None]:
         _check_enough(job.prepared, shared.settings)
         return job.prepared, None
     assert shared.regions is not None
-    assert job.records is not None
+    if job.records is None:  # visits alone
+        region, sources = shared.regions.shared, shared.sources
+        assert region is not None
+        assert sources is not None
+        prepared = prepare_sites(job.species, job.sites, shared.settings, sources, region)
+        return replace(prepared, notes=[*job.notes, *prepared.notes]), region
     region = shared.regions.region_of(job.records, job.test)
     prepared = prepare(region, job.records, shared.settings, job.test)
+    if shared.sources is not None:
+        prepared = with_sites(prepared, job.sites, shared.sources, region.grid)
     return replace(prepared, notes=[*job.notes, *prepared.notes]), region
 
 
@@ -218,11 +232,13 @@ def _write_species(
         result.selection,
         extrapolation,
         timing=result.timing,
+        kinds=result.kinds,
     )
     extra_files = {"model": MODEL}
     if shared.lambdas:
         write_lambdas(result.model, place / f"{slug(result.species)}.lambdas")
         extra_files["lambdas"] = f"{slug(result.species)}.lambdas"
+    model.check_outputs(shared.settings.outputs)
     stage("maps")
     start = perf_counter()
     kernel = None if region is None else region.kernel
@@ -324,7 +340,7 @@ def _write_map(
             model.density,
             layers,
             place / folder,
-            outputs=settings.outputs,
+            outputs=_outputs(model, settings),
             clamp=settings.clamp,
             reference=model.reference,
             threshold=threshold,
@@ -333,6 +349,8 @@ def _write_map(
             extrapolation=model.extrapolation,
             mask=settings.mask,
             effort=effort,
+            kinds=model.kinds,
+            apart=name == TRAINING,
             extent=extent,
             region=model.study,
             compare_units=name != TRAINING,
@@ -392,6 +410,12 @@ def _write_times(model: SpeciesModel, shared: Shared, place: Path) -> MapsInTime
         )
     files = {what: f"{TIMES}/{name}" for what, name in found.files.items()}
     return replace(found, files=files)
+
+
+def _outputs(model: SpeciesModel, settings: Settings) -> tuple[str, ...]:
+    """The outputs asked for, and the intensity where its scale is known."""
+    more = () if model.kinds is None else model.kinds.outputs
+    return tuple(dict.fromkeys([*settings.outputs, *more]))
 
 
 def _with_layers(model: SpeciesModel, maps: Sequence[MapFiles]) -> SpeciesModel:
@@ -564,6 +588,8 @@ def fingerprint(job: Job, shared: Shared) -> str:
         parts += [shared.times, *(records.step for records in given)]
     for records in (job.records, job.test):
         parts += [None] if records is None else [records.x, records.y]
+    if shared.sources is not None:
+        parts += [shared.sources, *(part for site in job.sites for part in site.digest())]
     if job.prepared is not None:
         sample = job.prepared.train
         parts += [sample.X, sample.counts, sample.coordinates, sample.prior, sample.at_background]

@@ -33,6 +33,8 @@ from maxent.species.batch.outputs import (
 )
 from maxent.species.batch.richness import TABLE, Richness, write_richness
 from maxent.species.batch.slugs import slugs
+from maxent.species.fitting.kinds import check_kinds
+from maxent.species.fitting.record_kinds import INTENSITIES
 from maxent.species.fitting.settings import NO_REGION, Settings
 from maxent.species.input.files import (
     LayerFiles,
@@ -44,19 +46,24 @@ from maxent.species.input.files import (
 from maxent.species.input.records.columns import listed
 from maxent.species.input.records.names import find_name
 from maxent.species.input.records.occurrences import Occurrences
+from maxent.species.input.records.site_records import unlooked
 from maxent.species.input.records.study_files import read_extent
 from maxent.species.input.records.swd import SWD, swd_rows, swd_sample
+from maxent.species.input.source_settings import NOT_IN_TIME, PRESENCES, SourceSettings
 from maxent.species.input.times.settings import TimeSettings
 from maxent.species.report import tables
 from maxent.species.study.all_cells import small_cache, whole_layers
 from maxent.species.study.groups import groups_of, in_groups, regions_of_groups
+from maxent.species.study.kinds import PlacedSites
 from maxent.species.study.samples import (
     GROUPED,
     Prepared,
+    Regions,
     prepare_swd,
     prepare_swd_group,
     survey_files,
 )
+from maxent.species.study.sites import read_visits, region_of_sites, visits_given
 
 _Tests = TypeVar("_Tests", Occurrences, SWD)
 _EVERY = 10.0  # seconds after which the table of all species is written again
@@ -117,6 +124,9 @@ def fit_files(
     group: RecordFile | None = None,
     study: StudyFiles | None = None,
     times: TimeSettings | None = None,
+    surveys: Sequence[RecordFile] = (),
+    counts: Sequence[RecordFile] = (),
+    sources: SourceSettings | None = None,
     projections: Sequence[LayerFiles] = (),
     lambdas: bool = False,
     maps: bool = True,
@@ -151,6 +161,12 @@ def fit_files(
         Where background is drawn from; None for all of the layers.
     times : TimeSettings, default None
         Dates of the records and times of the layers; None for none.
+    surveys : sequence of RecordFile, default ()
+        Surveys with absences, to be fitted with the records.
+    counts : sequence of RecordFile, default ()
+        Counts, to be fitted with the records.
+    sources : SourceSettings, default None
+        How surveys and counts are read and used, and what the records are.
     projections : sequence of LayerFiles, default ()
         Other layers to project to.
     lambdas : bool, default False
@@ -175,16 +191,34 @@ def fit_files(
     settings = order.settings
     by_records = settings.joint and group is None and bias is None and settings.bias_kernel is None
     group = records if by_records else group
+    visits, sources = visits_given(records, surveys, counts, sources)
+    wrong = [output for output in settings.outputs if output in INTENSITIES]
+    if sources is None and wrong:
+        raise ValueError(
+            f"output {wrong[0]} (--output) needs surveys or counts (--survey, --counts, --kind): "
+            "presences tell where there are more, not how many"
+        )
+    if sources is not None:
+        if times is not None and times.date_column is not None:
+            raise ValueError(NOT_IN_TIME)
+        alone = sources.kind != PRESENCES
+        _check_visits(settings, cluster, alone, test, bias, group, study)
     has_region = study is not None and study.kind is not None
     if settings.extent == "region" and not has_region:
         raise ValueError(NO_REGION)
     cut = None if settings.extent in ("layers", "region") else settings.extent
-    read = [file.path for file in (records, test, group, study) if file is not None]
+    given = (records, test, group, study, *(file for _, file in visits))
+    read = [file.path for file in given if file is not None]
     tables_read = [path for path in (*read, cut) if path is not None]
     rasters = [bias] if bias is not None else []
     files_read = [*tables_read, *raster_parts([*rasters, *_sources(layers, *projections)])]
     within = nullcontext() if cluster is None or cluster.memory is None else small_cache()
     with within, order.crew(files_read, files_read) as crew:
+        if sources is not None and sources.kind != PRESENCES:
+            return _fit_visits(visits, sources, layers, order, crew, species, overwrite, {
+                "projections": tuple(projections), "command": command, "lambdas": lambdas,
+                "maps": maps, "extent": cut,
+            })  # fmt: skip
         whole = whole_layers(
             settings,
             layers,
@@ -202,6 +236,8 @@ def fit_files(
         surveyed = replace(surveyed, tests=_tests_of(names, surveyed.tests))
         notes = [*surveyed.notes, *_untested(names, surveyed.tests)]
         extent, more = (None, []) if cut is None else read_extent(cut, surveyed.grid)
+        notes += more
+        placed, more = _placed(visits, sources, layers, names)
         notes += more
         if settings.share and group is None and bias is None and settings.bias_kernel is None:
             notes.append(_WHERE_PEOPLE_LOOKED)
@@ -237,6 +273,7 @@ def fit_files(
             grid=surveyed.grid,
             extent=extent,
             times=times if times is not None and times.date_column is not None else None,
+            sources=sources,
         )
         queue = [
             Job(
@@ -246,10 +283,104 @@ def fit_files(
                 surveyed.records.of_species(name),
                 surveyed.tests_of(name),
                 notes=tuple(notes),
+                sites=placed,
             )
             for name, folder in _folders(order.out, names).items()
         ]
         return _run(queue, shared, order, crew, groups)
+
+
+def _check_visits(
+    settings: Settings,
+    cluster: ClusterSettings | None,
+    alone: bool,
+    test: RecordFile | None,
+    bias: str | None,
+    group: RecordFile | None,
+    study: StudyFiles | None,
+) -> None:
+    """Refuse what is not done with surveys and counts."""
+    held_out = test is not None or settings.test_share > 0
+    check_kinds(settings, held_out=held_out, presences=not alone)
+    if cluster is not None and cluster.memory is not None:
+        raise ValueError(
+            "--memory is for a background of all cells in windows, and surveys and counts are read "
+            "into memory; leave it out"
+        )
+    region = study is not None and study.kind is not None
+    drawn = bias is not None or group is not None or settings.bias_kernel is not None or region
+    if alone and drawn:
+        raise ValueError(
+            "a background (--bias, --bias-kernel, --target-group, --background-records, --region "
+            "and the like) has no effect without presences: surveys and counts say themselves "
+            "where people looked"
+        )
+
+
+def _placed(
+    visits: Sequence[tuple[str, RecordFile]],
+    sources: SourceSettings | None,
+    layers: LayerFiles,
+    names: Sequence[str],
+) -> tuple[tuple[PlacedSites, ...], list[str]]:
+    """The visits of files on the layers; and what to say of them."""
+    if sources is None or not visits:
+        return (), []
+    with layers.open() as opened:
+        placed, notes = read_visits(visits, sources, opened)
+    if len(names) > 1:
+        pooled = [site.name for site in placed if site.records.places.pooled]
+        if pooled:
+            raise ValueError(
+                f"{pooled[0]} has no column of species, so its visits could be for any of the "
+                f"{len(names)} that are fitted ({listed(names, 5)}): add one, name it with "
+                "--species-column, or fit one species with --species NAME"
+            )
+    elif not any(site.of_species(names[0]) for site in placed):
+        raise ValueError("; ".join(unlooked(names[0], site.records) for site in placed))
+    return tuple(placed), notes
+
+
+def _fit_visits(
+    visits: Sequence[tuple[str, RecordFile]],
+    sources: SourceSettings,
+    layers: LayerFiles,
+    order: _Order,
+    crew: Crew,
+    species: Sequence[str],
+    overwrite: bool,
+    others: dict[str, Any],
+) -> list[dict[str, Any]]:
+    """Fit the species of surveys and counts, without presences."""
+    with layers.open() as opened:
+        placed, notes = read_visits(visits, sources, opened)
+        region = region_of_sites(placed, opened)
+    first = visits[0][1].path
+    known = dict.fromkeys(
+        name for site in placed if not site.records.places.pooled for name in site.records.names()
+    )
+    names = chosen_species(list(known) or placed[0].records.names(), species, first)
+    if len(names) > 1:
+        _placed(visits, sources, layers, names)  # refuses files without species
+    cut = others.pop("extent")
+    extent, more = (None, []) if cut is None else read_extent(cut, region.grid)
+    order.begin(names, [*notes, *more])
+    shared = Shared(
+        order.settings,
+        layers.categorical,
+        layers,
+        regions=Regions(region, layers, order.settings),
+        inputs=_shared_inputs(layers, None, None, others["projections"], None, cut),
+        grid=region.grid,
+        extent=extent,
+        sources=sources,
+        **others,
+    )
+    queue = [
+        Job(name, folder, overwrite, notes=tuple(notes), sites=tuple(placed))
+        for name, folder in _folders(order.out, names).items()
+    ]
+    return _run(queue, shared, order, crew)
 
 
 def fit_swd(

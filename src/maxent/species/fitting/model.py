@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from maxent import io
 from maxent._support.terminal import CAUTION
 from maxent.density import FittedDensity, fitted_density, read_lambdas
+from maxent.species.fitting.record_kinds import INTENSITIES, KindsOfRecords
 from maxent.species.fitting.results import Selection
 from maxent.species.input.crs import same_crs, short_crs
 from maxent.species.input.layers.extrapolation import Extrapolation
@@ -50,6 +52,8 @@ class SpeciesModel:
         of other layers are compared with it. None where ``reference`` says as much.
     timing : Timing or None
         How time was treated, None where layers have none.
+    kinds : KindsOfRecords or None
+        Surveys and counts that the density was fitted to too: with a scale it is an intensity.
     """
 
     species: str
@@ -62,6 +66,7 @@ class SpeciesModel:
     extrapolation: Extrapolation | None = field(default=None, metadata=io.LATER)
     layers: Reference | None = field(default=None, metadata=io.LATER)
     timing: Timing | None = field(default=None, metadata=io.LATER)
+    kinds: KindsOfRecords | None = field(default=None, metadata=io.LATER)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "density", fitted_density(self.density))
@@ -72,6 +77,30 @@ class SpeciesModel:
             f"<SpeciesModel: {self.species}, {int(density.n_presences)} records, "
             f"{', '.join(density.schema.names)}>"
         )
+
+    def check_outputs(self, outputs: Iterable[str]) -> None:
+        """Refuse intensities, probabilities and counts of a model that does not know them."""
+        if self.kinds is not None:
+            self.kinds.check(outputs)
+            return
+        wrong = [output for output in outputs if output in INTENSITIES]
+        if wrong:
+            raise ValueError(
+                f"output {wrong[0]} needs a model of surveys or counts (--survey, --counts), and "
+                f"that of {self.species} is of presences alone: they tell where there are more, "
+                "not how many"
+            )
+
+    def predict(self, X: Any, output: str = "cloglog", **how: Any) -> Any:
+        """An output at the rows of a table: of the density, or intensity, probability and count.
+
+        ``how`` as of ``FittedIntensity.predict``; ``area`` is that of the fit where not given.
+        """
+        self.check_outputs([output])
+        if self.kinds is None or output not in INTENSITIES:
+            return self.density.predict(X, output, **how)
+        how = {"area": self.kinds.area} | how
+        return self.kinds.intensity(self.density).predict(X, output, **how)
 
     def unlike(self, table: Any) -> list[UnlikeUnits]:
         """The variables of a table of other places that seem to be in other units than here."""

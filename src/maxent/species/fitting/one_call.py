@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from maxent.species.fitting.joint import Joint, SpeciesGroup, fit_group
+from maxent.species.fitting.kinds import check_kinds
 from maxent.species.fitting.one_species import fit_species
 from maxent.species.fitting.results import SpeciesResult
 from maxent.species.fitting.settings import Settings
@@ -19,6 +20,7 @@ from maxent.species.input.records.columns import listed
 from maxent.species.input.records.locating import located
 from maxent.species.input.records.names import find_name
 from maxent.species.input.records.occurrences import Occurrences
+from maxent.species.input.source_settings import NOT_IN_TIME, PRESENCES, SourceSettings
 from maxent.species.input.times.dated_layers import DatedLayers
 from maxent.species.input.times.record_dates import (
     AUTO,
@@ -31,6 +33,13 @@ from maxent.species.input.times.settings import TimeSettings
 from maxent.species.study.groups import groups_of, regions_of_groups
 from maxent.species.study.in_time import with_steps
 from maxent.species.study.samples import Region, prepare, survey, together
+from maxent.species.study.sites import (
+    prepare_sites,
+    read_visits,
+    region_of_sites,
+    visits_given,
+    with_sites,
+)
 
 
 def fit(
@@ -45,6 +54,9 @@ def fit(
     group: Any = None,
     dates: Any = None,
     times: TimeSettings | None = None,
+    surveys: Any = (),
+    counts: Any = (),
+    sources: SourceSettings | None = None,
     **changes: Any,
 ) -> SpeciesResult:
     """Fit one species to layers: what ``maxent fit`` does, without its files.
@@ -79,6 +91,13 @@ def fit(
         are a dimension of dates of an xarray object.
     times : TimeSettings, default None
         How dates and times are used; None is ``TimeSettings("auto")`` where there are dates.
+    surveys : file or frame, or a sequence of them, default ()
+        Surveys with absences, to be fitted with the records: see ``SourceSettings``.
+    counts : file or frame, or a sequence of them, default ()
+        Counts, to be fitted with the records.
+    sources : SourceSettings, default None
+        How surveys and counts are read and used. Its ``kind`` says that ``records`` are a survey,
+        or counts, themselves.
     **changes : object
         Settings to replace, by name.
 
@@ -94,15 +113,28 @@ def fit(
     <SpeciesResult: Aa bb, 62 records, 400 background points, AUC 0.923, gain 1.486>
     """
     settings = replace(settings or Settings(verbose=0), **changes)
+    visits, sources = visits_given(records, _several(surveys), _several(counts), sources)
+    if sources is not None:
+        held_out = test is not None or settings.test_share > 0
+        check_kinds(settings, held_out=held_out, presences=sources.kind == PRESENCES)
     if settings.share:
         raise ValueError("share needs several species, and one is fitted here: see fit_files")
     times = _times(dates, times)
     with ExitStack() as files:
-        opened: Layers | DatedLayers
+        if times is not None and sources is not None:
+            raise ValueError(NOT_IN_TIME)
+        opened: Any
         if times is None:
             opened = _layers(layers, categorical, files)
         else:
             opened = files.enter_context(_dated_layers(layers, categorical, times))
+        if sources is not None and sources.kind != PRESENCES:
+            if not (test is None and bias is None and group is None):
+                raise ValueError(
+                    "test, bias and group are for presences: surveys and counts say themselves "
+                    "where people looked"
+                )
+            return _fit_visits(opened, visits, sources, settings, species)
         everything, notes = _records(records, opened.grid)
         tests = group_records = in_time = None
         if test is not None:
@@ -126,6 +158,8 @@ def fit(
             group_records = everything
         effort = None if bias is None else _layers(bias, (), files, like=opened.grid)
         name = _one(everything, species)
+        placed, more = ([], []) if sources is None else read_visits(visits, sources, opened)
+        notes += more
         asked = everything if tests is None else together(everything, tests)
         region = survey(opened, asked, settings, bias=effort, group=group_records, in_time=in_time)
         region = region.with_places() if settings.spatial else region
@@ -140,6 +174,10 @@ def fit(
     if tests is not None and find_name(name, tests.names()) is not None:
         mine = tests.of_species(name)
     ready = prepare(region, everything.of_species(name), settings, mine)
+    if sources is not None:
+        ready = with_sites(ready, placed, sources, region.grid)
+        if ready.kinds is None:
+            raise ValueError("; ".join(ready.notes[-len(placed) :]))
     result, _ = fit_species(
         replace(ready, notes=[*notes, *ready.notes]),
         settings,
@@ -189,6 +227,36 @@ def _dates(dates: Any, given: Any, records: Occurrences, times: TimeSettings) ->
     if isinstance(given, str | Path):
         return dates_of_file(str(given), column, records)
     return dates_of_frame(given, column, records)
+
+
+def _fit_visits(
+    layers: Layers,
+    visits: Sequence[tuple[str, Any]],
+    sources: SourceSettings,
+    settings: Settings,
+    species: str | None,
+) -> SpeciesResult:
+    """The result of visits alone."""
+    placed, notes = read_visits(visits, sources, layers)
+    region = region_of_sites(placed, layers)
+    first = placed[0].records
+    name = _one(first.places, species)
+    ready = prepare_sites(name, placed, settings, sources, region)
+    result, _ = fit_species(
+        replace(ready, notes=[*notes, *ready.notes]),
+        settings,
+        categorical=region.categorical,
+        labels=region.labels,
+        grid=region.grid,
+    )
+    return result
+
+
+def _several(given: Any) -> list[Any]:
+    """One file or frame, or a list of them."""
+    if given is None:
+        return []
+    return list(given) if isinstance(given, list | tuple) else [given]
 
 
 def _groups(given: Any, records: Occurrences, column: str | None) -> dict[str, str]:

@@ -15,6 +15,7 @@ from maxent._version import __version__
 from maxent.density import FittedDensity, Recipe
 from maxent.species import judging
 from maxent.species.fitting.joint import Joint
+from maxent.species.fitting.kinds import KindsFit, check_kinds, fit_kinds, refits
 from maxent.species.fitting.results import BlockSize, Replicates, Sample, SpeciesResult
 from maxent.species.fitting.settings import Settings
 from maxent.species.fitting.sharing import Shared, share
@@ -35,6 +36,11 @@ _OF_JOINT = (
     "map, evaluation, cross-validation and replicates are of the joint density; the jackknife and "
     "the responses to single variables are of a model of the species' own records, and response "
     "curves have no bands"
+)
+
+_OF_KINDS = (
+    "map, evaluation, cross-validation and response curves are of the fit of all kinds of records; "
+    "response curves have no bands, and there is no jackknife"
 )
 
 
@@ -82,6 +88,9 @@ def fit_species(
         raise ValueError("share needs the densities of other species: give lenders=")
     if settings.joint and joint is None:
         raise ValueError("joint needs the species' part of a joint fit: give joint=")
+    if prepared.kinds is not None:
+        tested = prepared.test is not None or settings.test_share > 0
+        check_kinds(settings, held_out=tested, presences=prepared.kinds.presences)
     clock = _Clock(stage)
     collinearity = judging.collinearity(prepared.train, categorical)
     if settings.select is not None:
@@ -89,17 +98,23 @@ def fit_species(
             prepared = selected(prepared, settings, categorical)
     sample, test = prepared.train, prepared.test
     recipe = settings.recipe(tuple(c for c in categorical if c in sample.X.columns))
+    several: KindsFit | None = None
     with clock("fit"):
-        model, more = _fitted(recipe, prepared, whole, joint)
+        if prepared.kinds is not None:
+            several = fit_kinds(recipe, sample, prepared.kinds)
+            model, more = several.density, several.notes
+        else:
+            model, more = _fitted(recipe, prepared, whole, joint)
     notes = [
         *prepared.notes,
         *more,
-        *_unused(model, recipe, sample),
+        *([] if several is not None else _unused(model, recipe, sample)),
         *_remarks(model, sample, test),
     ]
     n_cells = _more_cells(model, sample)
     of_tables = joint is not None and joint.cell is None  # its splits are of all rows
-    small = sample if of_tables else _thinned(sample, settings)
+    whole_sample = of_tables or several is not None
+    small = sample if whole_sample else _thinned(sample, settings)
     size = _block_size(small, model, settings) if joint is None else joint.blocks
     if joint is None and size is not None:
         notes.append(f"cross-validation: {size.describe()}")
@@ -126,7 +141,12 @@ def fit_species(
             f"cross-validation, jackknife and response bands use {len(small.counts)} of the "
             f"{len(sample.counts)} cells"
         )
-    if joint is None:
+    models: list[FittedDensity] = []
+    if several is not None:
+        with clock("cross-validation"):
+            replicates = _refits_of_kinds(several, recipe, prepared, settings, size, notes)
+        notes.append(_OF_KINDS)
+    elif joint is None:
         replicates, models = _replicated(recipe, small, settings, clock, notes, refit, size)
     else:
         with clock("cross-validation"):
@@ -151,7 +171,14 @@ def fit_species(
         evaluation=evaluation,
         replicates=replicates,
         **_by_variable(
-            recipe, model, prepared, small, settings, clock, refit is None and joint is None
+            recipe,
+            model,
+            prepared,
+            small,
+            settings,
+            clock,
+            refit is None and joint is None,
+            several is not None,
         ),
         maps=[],
         tables={},
@@ -165,6 +192,7 @@ def fit_species(
         n_cells=n_cells,
         origins=prepared.origins,
         timing=prepared.timing,
+        kinds=None if several is None else several.told,
     )
     return result, models
 
@@ -205,6 +233,7 @@ def _by_variable(
     settings: Settings,
     clock: _Clock,
     banded: bool,
+    several: bool = False,
 ) -> dict[str, Any]:
     """What each variable does: importance and jackknife where asked for, and response curves."""
     refits: dict[str, Any] = {"n_jobs": num_threads(), "verbose": settings.verbose}
@@ -214,10 +243,13 @@ def _by_variable(
             importance = judging.importance(
                 model, prepared.train, repeats=settings.permutations, seed=settings.seed
             )
-    if settings.jackknife:
+    if settings.jackknife and not several:
         with clock("jackknife"):
             jackknife = judging.jackknife(recipe, small, prepared.test, **refits)
     with clock("response curves"):
+        if several:
+            curves = judging.marginal_responses(model, small)
+            return {"importance": importance, "jackknife": None, "responses": curves}
         responses = judging.responses(
             recipe,
             model,
@@ -390,6 +422,31 @@ def _refits_of(
         )
         made.append(repeated)
     return made, models
+
+
+def _refits_of_kinds(
+    fitted: KindsFit,
+    recipe: Recipe,
+    prepared: Prepared,
+    settings: Settings,
+    size: BlockSize | None,
+    notes: list[str],
+) -> list[Replicates]:
+    """Scores of refits to all sources without the places of a fold."""
+    sample, kinds = prepared.train, prepared.kinds
+    assert kinds is not None
+    kind, why = _folds(sample, settings)
+    presences = int((sample.counts > 0).sum())
+    if kind == "none":
+        return []
+    if presences < settings.folds:
+        notes.append(f"no cross-validation: {presences} records for {settings.folds} folds")
+        return []
+    notes += [f"cross-validation in random folds, not in spatial blocks: {why}"] if why else []
+    made = refits(recipe, sample, kinds, fitted, settings, kind, size)
+    if made is None:
+        notes.append("no cross-validation: no fold leaves records enough to fit to")
+    return [] if made is None else [made]
 
 
 def _thinned(sample: Sample, settings: Settings) -> Sample:

@@ -19,6 +19,7 @@ from maxent.evaluation import Variogram
 from maxent.rows.arrays import Array
 from maxent.species.batch.outputs import RESULT
 from maxent.species.comparing.records import Comparison
+from maxent.species.fitting.record_kinds import KindsOfRecords
 from maxent.species.input.layers.grid import Grid
 from maxent.species.input.layers.units import UnlikeUnits
 from maxent.species.input.times.timing import Timing
@@ -585,6 +586,8 @@ class MapFiles:
         Variables that seem to be in other units than at the fit.
     quantiles : dict of array (101,)
         Of each variable of numbers its quantiles at 0, 1 ... 100 % over (a sample of) the cells.
+    expected : float or None
+        Of an intensity per km2 how many are expected over all cells drawn.
     """
 
     name: str
@@ -605,6 +608,7 @@ class MapFiles:
     region: dict[str, Any] = field(default_factory=dict, metadata=io.LATER)
     unlike: tuple[UnlikeUnits, ...] = field(default=(), metadata=io.LATER)
     quantiles: dict[str, Array] = field(default_factory=dict, metadata=io.LATER)
+    expected: float | None = field(default=None, metadata=io.LATER)
 
     def presence_in_words(self) -> str:
         """Rule, value and area of the map of presence, in all and in the region; "" without one."""
@@ -792,6 +796,8 @@ class SpeciesResult:
         How time was treated, None where layers have none.
     over_time : MapsInTime or None
         The maps of all times, None where there are none.
+    kinds : KindsOfRecords or None
+        Surveys and counts that the fit is of too, None for presences alone.
     """
 
     species: str
@@ -827,6 +833,7 @@ class SpeciesResult:
     origins: list[Origin] = field(default_factory=list, metadata=io.LATER)
     timing: Timing | None = field(default=None, metadata=io.LATER)
     over_time: MapsInTime | None = field(default=None, metadata=io.LATER)
+    kinds: KindsOfRecords | None = field(default=None, metadata=io.LATER)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "model", fitted_density(self.model))

@@ -20,7 +20,7 @@ from maxent.species.judging.evaluation import evaluate
 from maxent.species.judging.importance import gain_shares, importance, jackknife
 from maxent.species.judging.refits import REFIT_TOL, fit_sample
 from maxent.species.judging.replicates import replicate
-from maxent.species.judging.responses import responses
+from maxent.species.judging.responses import marginal_responses, responses
 
 __all__ = [
     "REFIT_TOL",
@@ -30,6 +30,7 @@ __all__ = [
     "gain_shares",
     "importance",
     "jackknife",
+    "marginal_responses",
     "replicate",
     "responses",
 ]

@@ -100,6 +100,24 @@ def responses(
     ]
 
 
+def marginal_responses(model: Any, sample: Sample, n: int = 100) -> list[Response]:
+    """The marginal curves of :func:`responses`, without bands and models of one variable.
+
+    Parameters
+    ----------
+    model : FittedDensity or estimator
+        The fitted model.
+    sample : Sample
+        Records and background with their environment.
+    n : int, default 100
+        Values along a variable.
+    """
+    density = fitted_density(model)
+    axes = _Axes.from_sample(density.schema, sample, n)
+    curves = enumerate(axes.marginal(density))
+    return [axes.response("marginal", v, curve, None) for v, curve in curves]
+
+
 def _resampler(task: DensityTask, whole: Fit | None) -> Callable[[Array], FittedDensity | None]:
     """The density of resampled counts, from the fit to all; None for the uniform density."""
     if whole is None:

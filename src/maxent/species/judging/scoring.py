@@ -108,6 +108,11 @@ def score_records(
         else:
             other, _ = _values(absent, opened)
     _tell_of_units(model, mine, other, layers.sources[0], tell)
+    if absent is not None and model.kinds is not None and model.kinds.log_scale is not None:
+        tell(
+            f"the probabilities that are judged are those that {model.kinds.area_in_words()} holds "
+            "the species, as at the fit"
+        )
     at_presence, against = (model.density.predict(X, output="log") for X in (mine, other))
     counts = {"species": model.species, "n_presences": at_presence.size, "n_without_data": lost}
     return counts | _scores(model, at_presence, against, absences=absent is not None)
@@ -140,7 +145,10 @@ def _scores(
         "correlation": evaluation.correlation(suitability, other),
     }
     if absences:
-        told = evaluation.calibration(suitability, other)
+        chances = suitability, other
+        if model.kinds is not None and model.kinds.log_scale is not None:
+            chances = _probability(model, at_presence), _probability(model, against)
+        told = evaluation.calibration(*chances)
         scores |= {
             "brier": told.brier,
             "log_loss": told.log_loss,
@@ -286,6 +294,16 @@ def _csv(rows: Sequence[dict[str, Any]]) -> bytes:
     writer.writeheader()
     writer.writerows({name: plain_cell(value) for name, value in row.items()} for row in rows)
     return lines.getvalue().encode()
+
+
+def _probability(model: SpeciesModel, log_raw: Array) -> Array:
+    """Of presence in the area of the fit, from the log density."""
+    kinds = model.kinds
+    assert kinds is not None
+    assert kinds.log_scale is not None
+    assert kinds.area is not None
+    level = model.density.output(np.zeros(1), "log")[0]  # of a score of 0
+    return -np.expm1(-kinds.area * np.exp(log_raw - level + kinds.log_scale))
 
 
 def _cloglog(model: SpeciesModel, log_raw: Array) -> Array:

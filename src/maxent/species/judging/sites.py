@@ -223,6 +223,12 @@ def plan_survey(
         raise ValueError(
             f"{model.species}: the model uses no variable, so that every place tells the same"
         )
+    if model.kinds is not None:
+        raise ValueError(
+            f"{model.species} was fitted to surveys or counts too, and how certain its map is, is "
+            "known of presences alone: plan visits with a model without --survey and --counts, or "
+            "where the maps of the report disagree"
+        )
     _check_effort(model, visits is not None, bias is not None)
     out = Path(out)
     maps = {what: Map(what) for what in (GAIN, DEVIATION, EFFORT)[: 2 if visits is None else 3]}

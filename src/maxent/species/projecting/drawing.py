@@ -21,6 +21,7 @@ from maxent._support.threads import executor, num_threads
 from maxent.density import FittedDensity
 from maxent.rows.arrays import Array
 from maxent.species.batch import earlier_maps
+from maxent.species.fitting.record_kinds import KindsOfRecords
 from maxent.species.fitting.results import TRAINING, MapFiles
 from maxent.species.input.layers.extrapolation import Extrapolation
 from maxent.species.input.layers.grid import Grid, Window
@@ -54,6 +55,8 @@ def project(
     extrapolation: Extrapolation | None = None,
     mask: str | None = None,
     effort: RecordEffort | None = None,
+    kinds: KindsOfRecords | None = None,
+    apart: bool = False,
     extent: StudyRegion | None = None,
     region: StudyRegion | None = None,
     compare_units: bool = True,
@@ -96,9 +99,9 @@ def project(
         Of a model that looks at places, "environment" and "space" are the parts of its exponent
         that are of the variables and of the coordinates, each less that of the mean place, so that
         they add up to the shares of an explanation. "clamping" is how much clamping changes the
-        cloglog output, "mess" the similarity to the reference and "mod" the number of the most dissimilar variable (``classes`` of the result,
-        and tags CLASS_1, CLASS_2 ... of the file); "exdet" is negative where a variable is outside
-        its range, and above 1 where the combination of variables is new.
+        cloglog output, "mess" the similarity to the reference and "mod" the number of the most
+        dissimilar variable (``classes`` of the result, and tags CLASS_1, CLASS_2 ... of the file);
+        "exdet" is negative where a variable is outside its range, and above 1 where the combination of variables is new.
     extrapolation : Extrapolation, default None
         The combinations of the fit, for "exdet"; without it this is left out.
     mask : "mess" or "exdet", default None
@@ -106,6 +109,11 @@ def project(
         also a new combination) out of the maps of suitability.
     effort : RecordEffort, default None
         Sampling effort from records: also the map "effort".
+    kinds : KindsOfRecords, default None
+        The kinds of records that the model is of, ``SpeciesModel.kinds``: outputs may be
+        "intensity", "probability" and "count" too.
+    apart : bool, default False
+        Whether to map how many times more each of them alone says than all together, as log2.
     extent : StudyRegion, default None
         Draw only the cells whose centre lies inside; None for all of the layers.
     region : StudyRegion, default None
@@ -132,7 +140,7 @@ def project(
     start = perf_counter()
     plan = Plan.from_options(
         model, layers, outputs, clamp, reference, threshold, replicates, extras, extrapolation,
-        mask, effort, extent, region, (units, reference),
+        mask, effort, extent, region, (units, reference), kinds=kinds, apart=apart,
     )  # fmt: skip
     threads = num_threads() if threads is None else max(1, int(threads))
     targets = geotiff.targets(Path(out), plan.maps)
@@ -177,6 +185,7 @@ def project(
         region=_region(plan, tally),
         unlike=tuple(unlike),
         quantiles=tally.quantiles(),
+        expected=tally.expected if "intensity" in plan.maps and tally.expected else None,
     )
 
 
@@ -236,6 +245,7 @@ def project_xarray(
     extras: Sequence[str] = EXTRAS,
     extrapolation: Extrapolation | None = None,
     mask: str | None = None,
+    kinds: KindsOfRecords | None = None,
     threads: int | None = None,
     verbose: int = 1,
 ) -> Any:
@@ -266,14 +276,16 @@ def project_xarray(
         Of a model that looks at places, "environment" and "space" are the parts of its exponent
         that are of the variables and of the coordinates, each less that of the mean place, so that
         they add up to the shares of an explanation. "clamping" is how much clamping changes the
-        cloglog output, "mess" the similarity to the reference and "mod" the number of the most dissimilar variable (``classes`` of the result,
-        and tags CLASS_1, CLASS_2 ... of the file); "exdet" is negative where a variable is outside
-        its range, and above 1 where the combination of variables is new.
+        cloglog output, "mess" the similarity to the reference and "mod" the number of the most
+        dissimilar variable (``classes`` of the result, and tags CLASS_1, CLASS_2 ... of the file);
+        "exdet" is negative where a variable is outside its range, and above 1 where the combination of variables is new.
     extrapolation : Extrapolation, default None
         The combinations of the fit, for "exdet"; without it this is left out.
     mask : "mess" or "exdet", default None
         Leave cells that extrapolate (a variable outside its range, or a new category; for "exdet"
         also a new combination) out of the maps of suitability.
+    kinds : KindsOfRecords, default None
+        As of :func:`project`.
     threads : int, default None
         How many read and score; None is ``num_threads()``.
     verbose : int, default 1
@@ -281,7 +293,7 @@ def project_xarray(
     """
     plan = Plan.from_options(
         model, layers, outputs, clamp, reference, threshold, replicates, extras, extrapolation,
-        mask, units=(reference,),
+        mask, units=(reference,), kinds=kinds,
     )  # fmt: skip
     threads = num_threads() if threads is None else max(1, int(threads))
     grid = plan.layers.grid

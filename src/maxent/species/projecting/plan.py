@@ -16,6 +16,8 @@ from maxent.features import Schema
 from maxent.features.cells import UNKNOWN, Cells
 from maxent.features.scoring import Scorer
 from maxent.rows.arrays import Array
+from maxent.species.batch.slugs import slugs
+from maxent.species.fitting.record_kinds import APART, INTENSITIES, KM2, KindsOfRecords
 from maxent.species.input.crs import same_crs
 from maxent.species.input.layers.extrapolation import Extrapolation
 from maxent.species.input.layers.geodesy import CellAreas, cell_areas
@@ -41,6 +43,7 @@ STATISTICS: dict[str, Callable[[Array], Array]] = {
 ENDS = ("cloglog_lower", "cloglog_upper")
 _CHUNK = 1 << 16  # cells scored at once
 _LOOKED_AT = 20_000  # cells whose values are compared with those of the fit
+_HARDLY_ANY = 0.1  # of the mean intensity
 _SHOWN = 10  # unseen levels that a message names
 
 
@@ -102,12 +105,14 @@ class Tally:
     outside: Counter[str] = field(default_factory=Counter)  # cells beyond the range, by variable
     values: dict[str, list[Array]] = field(default_factory=dict)  # of some cells, by variable
     drawn: DrawnAreas = field(default_factory=DrawnAreas)  # of presence, where intervals are known
+    expected: float = 0.0  # sum of an intensity per km2
 
     def add(self, other: Tally) -> None:
         """Add what another window encountered."""
         self.counts.update(other.counts)
         self.outside.update(other.outside)
         self.drawn.merge(other.drawn)
+        self.expected += other.expected
         for what, area in other.km2.items():
             self.km2[what] = self.km2.get(what, 0.0) + area
         for name, levels in other.unseen.items():
@@ -158,6 +163,8 @@ class Plan:
     region: StudyRegion | None = None  # where cells and areas are counted once more
     units: tuple[Reference, ...] = ()  # what the layers of the fit hold, or its background
     space: Share | None = None
+    kinds: KindsOfRecords | None = None  # whose intensity is drawn
+    alone: Mapping[str, Compiled] = field(default_factory=dict)  # what each source says, by map
 
     @classmethod
     def from_options(
@@ -177,9 +184,13 @@ class Plan:
         region: StudyRegion | None = None,
         units: Sequence[Reference | None] = (),
         intervals: bool = True,
+        kinds: KindsOfRecords | None = None,
+        apart: bool = False,
     ) -> Plan:
         """A plan from options, which are checked."""
-        _check_listed("outputs", outputs, OUTPUTS)
+        _check_listed("outputs", outputs, OUTPUTS if kinds is None else (*OUTPUTS, *INTENSITIES))
+        if kinds is not None:
+            kinds.check(outputs)
         _check_listed("extras", extras, EXTRAS)
         if not outputs:
             raise ValueError(f"outputs is empty; name one or more of {', '.join(OUTPUTS)}")
@@ -189,7 +200,8 @@ class Plan:
         fitted = Compiled.from_density(model)
         model = fitted.density
         for output in outputs:
-            model.output(np.zeros(1), output)  # refuses what the model cannot give
+            if output not in INTENSITIES:
+                model.output(np.zeros(1), output)  # refuses what the model cannot give
         names = model.schema.names
         others = tuple(Compiled.from_density(m) for m in replicates)
         _check_variables(others, names)
@@ -199,7 +211,12 @@ class Plan:
         space = share_of(model, PLACE) if wanted & set(SPLIT) else None
         wanted -= set(SPLIT) if space is None else set()
         tags = {} if mask is None else {"MASK": mask}
-        maps = [Map(output, tags=tags, masked=mask is not None) for output in outputs]
+        maps = [
+            Map(output, tags={**tags, **_intensity_tags(output, kinds)}, masked=mask is not None)
+            for output in outputs
+        ]
+        alone = _alone(kinds) if apart and kinds is not None else {}
+        maps += [Map(what, tags={**tags, "UNIT": "log2"}) for what in alone]
         plain = (*SPLIT, "clamping", "mess", "exdet")
         maps += [Map(extra) for extra in plain if extra in wanted]
         if "mod" in wanted:
@@ -232,6 +249,8 @@ class Plan:
             region if region is not None and same_crs(region.crs, needed.grid.crs) else None,
             tuple(known for known in units if known is not None),
             space,
+            kinds,
+            alone,
         )
 
     def classes(self) -> dict[int, str]:
@@ -308,6 +327,9 @@ class Plan:
                 counted["extrapolated"] = maps["mess"] < 0
             counted |= {f"region_{what}": where & inside for what, where in counted.items()}
         km2 = None if self.areas is None else self.areas.read(block.window)
+        known = self.kinds is not None and self.kinds.unit == KM2 and "intensity" in maps
+        if km2 is not None and known:
+            tally.expected += float(np.nansum(maps["intensity"] * km2))
         for what, where in counted.items():
             if what not in ("cells", "extrapolated"):  # which are counted already
                 tally.counts[what] += int(where.sum())
@@ -341,6 +363,9 @@ class Plan:
         for output in OUTPUTS:
             if output in self.maps:
                 yield output, model.output(theta, output)
+        if self.kinds is not None:
+            yield from self.kinds.drawn(theta, self.maps)
+            yield from self._apart(columns, cells, theta)
         if self.maps.keys() & {"clamping", "presence"}:
             cloglog = model.output(theta, "cloglog")
             if "clamping" in self.maps:
@@ -358,6 +383,23 @@ class Plan:
             yield from zip(
                 ENDS, known.ends(model, cells, "cloglog", LEVEL, self.clamp), strict=True
             )
+
+    def _apart(
+        self, columns: Mapping[str, Array], cells: Cells, theta: Array
+    ) -> Iterator[tuple[str, Array]]:
+        """How many times more each source alone says than all together, as log2.
+
+        A tenth of the mean is added to both: where there are hardly any, ratios say nothing.
+        """
+        if not self.alone:
+            return
+        assert self.kinds is not None
+        schema, levels = self.model.density.schema, self.kinds.levels
+        together = np.exp(theta.astype(np.float64) - levels[""])
+        for (what, one), name in zip(self.alone.items(), self.kinds.alone, strict=True):
+            mine = cells if one.density.schema == schema else one.cells(columns)
+            alone = np.exp(one.scorer.scores(mine, self.clamp).astype(np.float64) - levels[name])
+            yield what, np.log2((alone + _HARDLY_ANY) / (together + _HARDLY_ANY))
 
     def _novelty(
         self, columns: Mapping[str, Array], cells: Cells, tally: Tally
@@ -416,6 +458,22 @@ class Plan:
             if where.any():
                 levels = np.unique(columns[name][where])
                 tally.unseen.setdefault(name, set()).update(levels.tolist())
+
+
+def _intensity_tags(output: str, kinds: KindsOfRecords | None) -> dict[str, str]:
+    """What an intensity is per, and what probabilities and counts are for."""
+    if kinds is None or output not in INTENSITIES:
+        return {}
+    return {"PER": kinds.per} if output == "intensity" else {"AREA": kinds.area_in_words()}
+
+
+def _alone(kinds: KindsOfRecords) -> dict[str, Compiled]:
+    """What each source says alone, by the name of its map."""
+    names = slugs(list(kinds.alone))
+    return {
+        APART + names[name].replace(".", "_"): Compiled.from_density(density)
+        for name, density in kinds.alone.items()
+    }
 
 
 def _check_listed(what: str, given: Sequence[str], known: Sequence[str]) -> None:

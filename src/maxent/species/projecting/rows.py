@@ -37,7 +37,8 @@ def project_rows(
     rows : SWD
         The table.
     outputs : sequence of str, default ("cloglog",)
-        Outputs of ``MaxentDensity.predict``: "raw", "log", "logistic", "cloglog", "cumulative".
+        Outputs of ``MaxentDensity.predict``: "raw", "log", "logistic", "cloglog", "cumulative";
+        of a model of surveys or counts also "intensity", "probability" and "count".
     clamp : bool, default True
         Whether to hold variables and features within their ranges at the fit.
     similarity : bool, default True
@@ -55,7 +56,7 @@ def project_rows(
         raise ValueError(f"{rows.source} has no column {listed(lacking)}, which the model needs")
     known = rows.X[list(schema.names)].notna().all(axis=1).to_numpy()
     X = rows.X.loc[known, list(schema.names)]
-    made = {output: model.density.predict(X, output, clamp=clamp) for output in outputs}
+    made = {output: model.predict(X, output, clamp=clamp) for output in outputs}
     if threshold is not None:
         made["presence"] = model.density.predict(X, "cloglog", clamp=clamp) >= threshold
     novelty = _novelty(model, {name: np.asarray(X[name]) for name in X.columns})

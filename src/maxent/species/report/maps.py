@@ -12,6 +12,7 @@ import numpy as np
 
 from maxent.io import write_atomically
 from maxent.rows.arrays import Array
+from maxent.species.fitting.record_kinds import APART
 from maxent.species.fitting.results import MapFiles, SpeciesResult
 from maxent.species.input.crs import is_geographic
 from maxent.species.input.file_access import open_raster
@@ -43,6 +44,10 @@ LABELS = {
     "cumulative": "suitability (cumulative, %)",
     "raw": "raw density",
     "log": "log density",
+    "intensity": "intensity",
+    APART: "alone against together (log2)",
+    "probability": "probability of presence",
+    "count": "expected count",
     "replicates_mean": "mean suitability (cloglog)",
     "replicates_sd": "SD of suitability",
     "environment": "log factor of the environment",
@@ -71,6 +76,7 @@ _LIMITS = dict.fromkeys(
     ),
     (0.0, 1.0),
 )
+_LIMITS["probability"] = (0.0, 1.0)
 _LIMITS["cumulative"] = (0.0, 100.0)
 _NOVELTY = (-1.0, 2.0)  # of ExDet: what is like the fit is the middle third
 _SUITABILITY = ("cloglog", "logistic", "cumulative", "raw", "log")
@@ -353,6 +359,11 @@ def _scale(kind: str, values: Array) -> tuple[str, tuple[float, float]]:
     if kind == "trend":
         end = max(float(np.percentile(np.abs(values), 98)), 1e-6)
         return "BrBG", (-end, end)
+    if kind == APART:
+        end = float(np.clip(np.percentile(np.abs(values), 98), 0.5, 6))
+        return "RdBu", (-end, end)
+    if kind in ("intensity", "count"):
+        return "viridis", (0.0, max(float(np.percentile(values, 99)), 1e-12))
     if kind in ("clamping", "replicates_sd", "scenarios_sd"):
         return "magma_r", (0.0, max(float(values.max()), 0.01))
     if kind.startswith("richness"):

@@ -29,6 +29,7 @@ from maxent.species.input.times.timing import Timing
 from maxent.species.study.background import draw_background, why_no_cell
 from maxent.species.study.effort import RecordEffort
 from maxent.species.study.in_time import InTime, cells_in_time, with_steps
+from maxent.species.study.kinds import Kinds
 from maxent.species.study.study_region import StudyRegion
 
 GROUPED = "cells with records of"  # in the note on a background of a target group
@@ -565,6 +566,8 @@ class Prepared:
         Where the records, and those for testing, come from.
     timing : Timing or None
         How time was treated, None where layers have none.
+    kinds : Kinds or None
+        Surveys and counts that are fitted with the presences, or without any.
     """
 
     species: str
@@ -578,6 +581,7 @@ class Prepared:
     selection: Selection | None = None
     origins: list[Origin] = field(default_factory=list)
     timing: Timing | None = None
+    kinds: Kinds | None = None
 
     def new_notes(self, notes: Iterable[str], told: Collection[str]) -> list[str]:
         """Those of the notes that were not told yet; of the study region with the species' name."""

@@ -206,7 +206,7 @@ class Occurrences:
         row = np.arange(len(frame[names[0]]))
         check_records(len(row), source)
         if geometry:
-            frame, row, points = _exploded(frame, points, source)
+            frame, row, points = exploded(frame, points, source)
 
         def column(index: int) -> Array:
             return np.asarray(frame[names[index]], dtype=object)
@@ -390,7 +390,7 @@ def _assembled(
     species = _species(text(columns.species), row, source)
     notes = columns.notes
     if crs is None:
-        crs, x, y, said = _stated_crs(text(columns.datum), x, y, columns.degrees, source)
+        crs, x, y, said = stated_crs(text(columns.datum), x, y, columns.degrees, source)
         notes += said
     else:
         check_crs(crs)
@@ -552,7 +552,7 @@ def _read_parquet(path: Path) -> Any:
         ) from error
 
 
-def _exploded(frame: Any, points: Any, source: str) -> tuple[Any, Array, Any]:
+def exploded(frame: Any, points: Any, source: str) -> tuple[Any, Array, Any]:
     """The frame with one point per row, the row of each in the file, and the points."""
     kinds = np.array(texts(points.geom_type), dtype=object)
     kinds[kinds == ""] = "Point"  # a missing one, without coordinates
@@ -572,7 +572,7 @@ def _exploded(frame: Any, points: Any, source: str) -> tuple[Any, Array, Any]:
 # -- coordinate reference systems ----------------------------------------------------------------
 
 
-def _stated_crs(
+def stated_crs(
     datum: list[str] | None, x: Array, y: Array, degrees: bool, source: str
 ) -> tuple[str | None, Array, Array, tuple[str, ...]]:
     """The CRS that columns state, and all coordinates in it."""

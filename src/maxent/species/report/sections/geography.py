@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from maxent.species.fitting.record_kinds import APART
 from maxent.species.fitting.results import MapFiles
 from maxent.species.report import maps
 from maxent.species.report.interactive import interactive_map
@@ -26,6 +27,9 @@ _FILES = {
     "cumulative": "suitability, cumulative scale (0 to 100)",
     "raw": "raw density (adds up to 1 over the points of the fit)",
     "log": "logarithm of the raw density",
+    "intensity": "intensity, how many per unit of area or effort",
+    "probability": "probability that a visit finds the species",
+    "count": "expected count of a visit",
     "presence": "presence (1) and absence (0) by the threshold asked for",
     "replicates_mean": "mean of the replicates' suitability",
     "replicates_sd": "standard deviation of the replicates' suitability",
@@ -234,6 +238,13 @@ def _extrapolation(written: MapFiles) -> Html | None:
 
 
 def _map_files(written: MapFiles) -> Html:
-    rows = [[_FILES.get(kind, kind), link(file)] for kind, file in written.files.items()]
+    rows = [[_holds(kind), link(file)] for kind, file in written.files.items()]
     caption = f"Rasters of {written.name}: {written.extent_in_words()}"
     return table(caption, ["Holds", "File"], rows, class_="settings")
+
+
+def _holds(kind: str) -> str:
+    if kind.startswith(APART):
+        source = kind.removeprefix(APART)
+        return f"what {source} alone says against all together, as log2 (1: twice as many)"
+    return _FILES.get(kind, kind)

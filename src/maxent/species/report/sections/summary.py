@@ -20,6 +20,14 @@ from maxent.species.report.markup import (
 from maxent.species.report.sections.base import HELD_OUT, Context, mean_sd
 
 
+def _background(result: SpeciesResult) -> tuple[str, str, str]:
+    """The points that records are compared with: those of the region, or visits in vain."""
+    told = result.kinds
+    if told is not None and all(file.kind != "presences" for file in told.files):
+        return "Visits in vain", count(result.n_background), "records are compared with them"
+    return "Background points", count(result.n_background), _points(result)
+
+
 def _points(result: SpeciesResult) -> str:
     """What the background stands for, and how many points the density is over."""
     if result.n_cells is not None:
@@ -86,7 +94,7 @@ def _numbers(result: SpeciesResult) -> list[tuple[str, str, str]]:
     held_out = f"for training, {count(n_test)} more for testing" if n_test else "used for the fit"
     shown = [
         ("Records", count(model.n_presences), held_out),
-        ("Background points", count(result.n_background), _points(result)),
+        _background(result),
         ("AUC, training", fixed(scores.get("auc")), "1 is perfect, 0.5 is random"),
     ]
     shown[2:2] = _areas(result)

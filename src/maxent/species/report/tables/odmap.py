@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from maxent.species.fitting.record_kinds import WHAT
 from maxent.species.fitting.results import (
     MapFiles,
     Replicates,
@@ -123,7 +124,11 @@ def _overview(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
     outputs = ", ".join(asked.get("outputs", ("cloglog",)))
     shown = any("presence" in written.files for written in result.maps)
     output = f"continuous index of habitat suitability ({outputs})"
-    yield "Model objective", "Target output", output + ("; presence and absence" if shown else "")
+    output += "; presence and absence" if shown else ""
+    if result.kinds is not None and result.kinds.log_scale is not None:
+        output += f"; intensity per {result.kinds.per}; probability that "
+        output += f"{result.kinds.area_in_words()} holds the species"
+    yield "Model objective", "Target output", output
     yield "Focal Taxon", "Focal Taxon", result.species
     if result.grid is not None:
         yield "Scale of Analysis", "Spatial extent", _extent(result)
@@ -134,11 +139,18 @@ def _overview(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
     if result.timing is not None:
         yield "Scale of Analysis", "Temporal extent", _temporal_extent(result.timing)
         yield "Scale of Analysis", "Temporal resolution", _temporal_resolution(result.timing)
-    yield "Biodiversity data", "Response data type", "presence-only"
+    kinds = result.kinds
+    response = "presence-only"
+    if kinds is not None:
+        response = _joined(f"{WHAT[file.kind]} ({file.name})" for file in kinds.files)
+    yield "Biodiversity data", "Response data type", response
     together = result.borrowing
     technique = "maximum entropy (Maxent)"
     if together is not None:
         technique += f", {together.n_species} species fitted jointly"
+    if kinds is not None:
+        technique += ": one intensity of an inhomogeneous Poisson process, fitted to all kinds of "
+        technique += "records by their likelihoods (penalised cloglog and Poisson regression)"
     yield "Algorithms", "Modelling techniques", technique
     penalty = f"{asked.get('potential', 'box')}, multiplier {asked.get('multiplier', 1.0):g}"
     yield (
@@ -192,7 +204,11 @@ def _data(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
     n = int(result.model.n_presences)
     yield about, "Taxon names", result.species
     known = [(origin.source, origin.describe()) for origin in result.origins]
-    yield about, "Data sources", _joined(f"{name}: {what}" for name, what in known if what)
+    told = [f"{name}: {what}" for name, what in known if what]
+    if result.kinds is not None:
+        given = {name for name, what in known if what}
+        told += [file.name for file in result.kinds.files if file.name not in given]
+    yield about, "Data sources", _joined(told)
     flags = [
         f"{origin.source}, flagged by the publisher: {counts_in_words(origin.flags)}"
         for origin in result.origins
@@ -211,7 +227,17 @@ def _data(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
     before = (note for note in result.notes if LEFT_OUT in note)  # as the file was read
     steps = (f"{s.what}: {s.records}" for s in result.cleaning)
     yield about, "Cleaning", _joined([*before, *steps])
-    yield about, "Absence data", "none used"
+    vain = (
+        ()
+        if result.kinds is None
+        else [
+            f"{file.name}: {file.n_rows - file.n_records:g} of {file.n_rows} visits in vain"
+            + (f", {file.left_out}" if file.left_out else "")
+            for file in result.kinds.files
+            if file.kind != "presences"
+        ]
+    )
+    yield about, "Absence data", _joined(vain) or "none used"
     how = [f"{result.n_background} points"]
     if result.n_cells is not None:
         how = [f"all {result.n_cells} cells; {result.n_background} of them for evaluation"]
@@ -219,9 +245,21 @@ def _data(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
     how += [note for note in result.notes if note.startswith("background: ")]
     how += [result.study.describe()] if result.study is not None else []
     how += [result.timing.describe()] if result.timing is not None else []
-    yield about, "Background data", "; ".join(how)
+    alone = result.kinds is not None and all(f.kind != "presences" for f in result.kinds.files)
+    yield (
+        about,
+        "Background data",
+        "none: visits say where people looked" if alone else "; ".join(how),
+    )
     background = result.n_cells or result.n_background
-    yield "Data partitioning", "Training data", f"{n} presences, {background} background"
+    trained = f"{n} presences, {background} background"
+    if result.kinds is not None:
+        trained = _joined(
+            f"{f.name}: {f.n_records:g} finds in {f.n_rows} "
+            f"{'places' if f.kind == 'presences' else 'visits'}, {f.size_in_words()}"
+            for f in result.kinds.files
+        )
+    yield "Data partitioning", "Training data", trained
     made = result.replicates[:1]
     yield (
         "Data partitioning",
@@ -412,7 +450,11 @@ def _kind(made: Replicates) -> str:
 
 def _prediction(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
     about = "Uncertainty quantification"
-    yield "Prediction output", "Prediction unit", "relative suitability from 0 to 1 (cloglog)"
+    unit = "relative suitability from 0 to 1 (cloglog)"
+    if result.kinds is not None and result.kinds.log_scale is not None:
+        unit += f"; intensity per {result.kinds.per}; probabilities and counts of "
+        unit += result.kinds.area_in_words()
+    yield "Prediction output", "Prediction unit", unit
     done = [
         f"{written.name}: {written.presence_in_words()}"
         for written in result.maps

@@ -1,0 +1,226 @@
+"""One species fitted to several kinds of records, and refitted to parts of them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from maxent._support.threads import num_threads, one_blas_thread
+from maxent.density import FittedDensity, Recipe, Source, SourcesTask
+from maxent.density.sources import WeightChoice, compared, held_out_weights
+from maxent.rows.arrays import Array
+from maxent.species.fitting.record_kinds import KindsOfRecords, SourceFile
+from maxent.species.fitting.results import BlockSize, Replicates, Sample
+from maxent.species.fitting.settings import Settings
+from maxent.species.input.source_settings import HELD_OUT, PRESENCES
+from maxent.species.judging.refits import REFIT_TOL
+from maxent.species.judging.replicates import FittedSplit, Split, replicate, split_records
+from maxent.species.study.kinds import Kinds
+
+
+@dataclass(frozen=True, eq=False)
+class KindsFit:
+    """A density of several kinds of records, and what to say of it."""
+
+    density: FittedDensity
+    told: KindsOfRecords
+    notes: list[str]
+    choice: WeightChoice | None
+    target: str
+
+
+def check_kinds(settings: Settings, *, held_out: bool, presences: bool) -> None:
+    """Refuse settings that say nothing of several kinds of records, or are not done with them."""
+    for asked, flag, why in (
+        (settings.joint, "--joint", "fits presences of many species"),
+        (settings.share, "--share", "takes means of densities of presences"),
+        (settings.replicates, "--replicates", "draws presences anew"),
+        (settings.select == "forward", "--select forward", "adds variables by presences alone"),
+        (settings.preset, "--preset", "makes one point of equal rows"),
+        (settings.entropy != "shannon", "--entropy", "is of densities of presences"),
+        (settings.block_size == "residuals", "--block-size residuals", "is of presences"),
+        (held_out and not presences, "--test and --test-share", "hold out presences"),
+    ):
+        if asked:
+            raise ValueError(f"{flag} {why}, and cannot be with surveys or counts; leave it out")
+
+
+def fit_kinds(recipe: Recipe, sample: Sample, kinds: Kinds) -> KindsFit:
+    """The one intensity of all sources; whether they agree, and what each says alone."""
+    unit, _, notes = kinds.scale()
+    with warnings.catch_warnings(record=True) as caught, one_blas_thread():
+        warnings.simplefilter("always", UserWarning)
+        task = SourcesTask.of(kinds.sources(sample.X, sample.counts), recipe)
+        agreement, alone = None, {}
+        if len(task.sources) > 1:
+            agreement, fits = compared(task)
+            alone = {
+                s.name: f.density for s, f in zip(task.sources, fits, strict=True) if f is not None
+            }
+        used, choice, target = task, None, ""
+        if kinds.settings.weigh == HELD_OUT and len(task.sources) > 1:
+            target = _target(task.sources)
+            choice = held_out_weights(task, target)
+            used = SourcesTask.of(choice.of(task.sources, target), recipe)
+        fit = used.fit()
+    notes += [str(warning.message) for warning in caught]
+    told = KindsOfRecords(
+        tuple(_files(kinds, sample, task.sources)),
+        fit.sources,
+        fit.log_scale,
+        unit,
+        _area(kinds, unit, fit.log_scale, notes),
+        kinds.settings.weigh,
+        _chosen(choice, target),
+        agreement,
+        alone,
+        {name: _level(d, sample.X) for name, d in (("", fit.density), *alone.items())},
+    )
+    notes += [told.scale_in_words()]
+    notes += [told.agreement_in_words()] if agreement is not None else []
+    notes += [told.weights_in_words()] if choice is not None else []
+    return KindsFit(fit.density, told, notes, choice, target)
+
+
+def refits(
+    recipe: Recipe,
+    sample: Sample,
+    kinds: Kinds,
+    fitted: KindsFit,
+    settings: Settings,
+    kind: str,
+    size: BlockSize | None,
+) -> Replicates | None:
+    """The cross-validation of the whole fit: visits at the places left out are hidden too."""
+    names = fitted.density.schema.continuous
+    splits = split_records(
+        sample, kind, settings.folds, seed=settings.seed, blocks=size, variables=names
+    )
+    coarse = replace(recipe, tol=max(recipe.tol, REFIT_TOL), verbose=0)
+    near = _nearest(sample, kinds)
+    made = []
+    with warnings.catch_warnings(), one_blas_thread():
+        warnings.simplefilter("ignore", UserWarning)  # told of the whole fit
+        for split in splits:
+            try:
+                density = _refit(coarse, sample, kinds, fitted, split, near)
+            except ValueError:  # nothing is left to fit to, which the scores say
+                density = None
+            made.append(FittedSplit(split, density))
+    made = [part for part in made if part.density is not None]
+    if not made:
+        return None
+    scored, _ = replicate(
+        recipe,
+        sample,
+        kind=kind,
+        n=len(made),
+        seed=settings.seed,
+        blocks=size,
+        fitted=made,
+        n_jobs=num_threads(),
+        verbose=settings.verbose,
+    )
+    return scored
+
+
+def _refit(
+    recipe: Recipe,
+    sample: Sample,
+    kinds: Kinds,
+    fitted: KindsFit,
+    split: Split,
+    near: list[Array],
+) -> FittedDensity:
+    """The density of the training part of a split."""
+    used = {fit.name: fit for fit in fitted.told.fits}
+    rows = np.flatnonzero(split.domain)
+    parts = []
+    for source in kinds.sources(sample.X, split.train):
+        if source.name == PRESENCES:
+            parts.append(source.take(rows))
+            continue
+        place = [site.name for site in kinds.sites].index(source.name)
+        kept = np.flatnonzero(split.domain[near[place]])
+        if kept.size:
+            parts.append(source.take(kept))
+    parts = [replace(p, weight=used[p.name].weight) for p in parts if p.name in used]
+    if fitted.choice is not None:
+        parts = [
+            part if part.name == fitted.target else replace(part, deviation=fitted.choice.deviation)
+            for part in parts
+        ]
+    return SourcesTask.of(parts, recipe).fit().density
+
+
+def _nearest(sample: Sample, kinds: Kinds) -> list[Array]:
+    """Of each visit the row of the sample that is nearest, whose fold is its own."""
+    if not kinds.presences:
+        ends = np.cumsum([0, *(len(site.records) for site in kinds.sites)])
+        return [np.arange(a, b) for a, b in pairwise(ends.tolist())]
+    from scipy.spatial import KDTree
+
+    assert sample.coordinates is not None
+    tree = KDTree(sample.coordinates)
+    places = [site.records.places for site in kinds.sites]
+    return [tree.query(np.column_stack([p.x, p.y]))[1] for p in places]
+
+
+def _target(sources: Sequence[Source]) -> str:
+    """The survey or counts with most records, of which rows can be held out."""
+    able = [s for s in sources if s.kind != PRESENCES and s.one_sided is None]
+    if not able:
+        raise ValueError(
+            "weigh held-out (--weigh-sources held-out) needs a survey or counts with visits that "
+            "found the species and visits that did not; weigh by likelihood"
+        )
+    return max(able, key=lambda source: source.n_records).name
+
+
+def _chosen(choice: WeightChoice | None, target: str) -> dict[str, Any]:
+    if choice is None:
+        return {}
+    by_weight = {f"{weight:g}": value for (weight, _), value in choice.deviances.items()}
+    return {"target": target, "weight": choice.weight, "deviances": by_weight}
+
+
+def _files(kinds: Kinds, sample: Sample, used: Sequence[Source]) -> list[SourceFile]:
+    """Every source, and why the fit does without it."""
+    files = []
+    if kinds.presences:
+        nothing = float("nan")
+        files.append(
+            SourceFile(
+                *(PRESENCES, PRESENCES, "", nothing, nothing, nothing),
+                len(sample.counts),
+                float(sample.counts.sum()),
+            )
+        )
+    files += [site.file() for site in kinds.sites]
+    names = {source.name for source in used}
+    why = "found nothing, or the species at every visit, and has no scale in common with others"
+    return [file if file.name in names else replace(file, left_out=why) for file in files]
+
+
+def _area(kinds: Kinds, unit: str, log_scale: float | None, notes: list[str]) -> float | None:
+    asked = kinds.settings.area
+    if log_scale is not None:
+        return kinds.typical(unit) if asked is None else asked
+    if asked is not None:
+        notes.append(
+            f"--area {asked:g} has no effect: no source tells the scale, so that there are no "
+            "probabilities"
+        )
+    return None
+
+
+def _level(density: FittedDensity, X: Any) -> float:
+    """Log of the mean of exp(score) over the rows of a sample."""
+    theta = density.scores(X)
+    top = float(theta.max())
+    return top + float(np.log(np.exp(theta - top).mean()))
