@@ -101,7 +101,8 @@ def project(
         they add up to the shares of an explanation. "clamping" is how much clamping changes the
         cloglog output, "mess" the similarity to the reference and "mod" the number of the most
         dissimilar variable (``classes`` of the result, and tags CLASS_1, CLASS_2 ... of the file);
-        "exdet" is negative where a variable is outside its range, and above 1 where the combination of variables is new.
+        "exdet" is negative where a variable is outside its range, and above 1 where the combination
+        of variables is new.
     extrapolation : Extrapolation, default None
         The combinations of the fit, for "exdet"; without it this is left out.
     mask : "mess" or "exdet", default None
@@ -278,7 +279,8 @@ def project_xarray(
         they add up to the shares of an explanation. "clamping" is how much clamping changes the
         cloglog output, "mess" the similarity to the reference and "mod" the number of the most
         dissimilar variable (``classes`` of the result, and tags CLASS_1, CLASS_2 ... of the file);
-        "exdet" is negative where a variable is outside its range, and above 1 where the combination of variables is new.
+        "exdet" is negative where a variable is outside its range, and above 1 where the combination
+        of variables is new.
     extrapolation : Extrapolation, default None
         The combinations of the fit, for "exdet"; without it this is left out.
     mask : "mess" or "exdet", default None
