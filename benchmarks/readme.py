@@ -33,6 +33,7 @@ GUIDES = {  # page -> its tables: suites, csv files of experiments, and those of
             "few_samples",
             "density",
             "many_species",
+            "sources",
             "projection",
             "tuning",
             "relaxation",

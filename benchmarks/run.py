@@ -30,6 +30,7 @@ SUITES = (
     "few_samples",
     "density",
     "many_species",
+    "sources",
     "projection",
     "relaxation",
     "structured_chains",

@@ -5,13 +5,13 @@ A landscape of 3,000 cells and four smooth variables. Truths:
 - ``inside``: a Gibbs density of linear and quadratic features, which the fits have;
 - ``outside``: a bump, a step and a slope, which no fit has exactly.
 
-Records are drawn from the truth, or in ``clusters``: of ``CLUSTER`` records each in a square of 5 by
-5 cells, as records of one trip are, so that they are not independent. Each sample is fitted, and at
-every cell it is asked whether the interval of the log density, and of the cloglog output, holds the
-truth's. ``coverage`` is the mean over cells and samples for the log density, ``coverage_records``
-weighs cells by the truth, that is where records are; ``coverage_cloglog`` is of suitability;
-``width`` is the mean width in the log density. ``se`` is the standard error of ``coverage`` over the
-samples. Methods:
+Records are drawn from the truth, or in ``clusters``: of ``CLUSTER`` records each in a square of 5
+by 5 cells, as records of one trip are, so that they are not independent. Each sample is fitted, and
+at every cell it is asked whether the interval of the log density, and of the cloglog output, holds
+the truth's. ``coverage`` is the mean over cells and samples for the log density;
+``coverage_records`` weighs cells by the truth, that is where records are; ``coverage_cloglog`` is
+of suitability; ``width`` is the mean width in the log density. ``se`` is the standard error of
+``coverage`` over the samples. Methods:
 
 - ``laplace``: what ``intervals="laplace"`` is;
 - ``debiased``: the same curvature around the fit after one Newton step without the penalty, in the
@@ -46,8 +46,8 @@ SHAPE = (50, 60)
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 SIZES = (30, 100, 400)
 CLUSTER = 5
-REPEATS, REFITS = 60, 50
-FEW = 12  # samples whose refits are made
+REPEATS, REFITS = 30, 40
+FEW = 6  # samples whose refits are made
 METHODS = ("laplace", "debiased", "bootstrap", "percentiles", "blocks")
 FEATURES = {
     "lq": Recipe("lq", tol=1e-6),

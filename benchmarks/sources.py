@@ -1,0 +1,213 @@
+"""Surveys and counts: Poisson regression beside scikit-learn, large surveys, joint fits.
+
+Seconds are of the processor, all threads together (``time.process_time``), so that busy neighbours
+do not lengthen them. ``python -m benchmarks.run sources``.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import maxent as mx
+from benchmarks.peers import sklearn_poisson
+from benchmarks.report import Row, compared, missing
+from benchmarks.timing import in_turns, median
+from maxent.core.entropies import Detection, DirectSum, UnnormalisedRelativeEntropy
+
+SUITE = "sources"
+GOAL = 1e-8  # suboptimality of the mean loss
+STRENGTH = 1e-4
+TOLERANCES = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
+ROWS, FEATURES = 200_000, 50
+MANY = 1_000_000
+NAME = "maxent"
+
+
+def run(quick: bool = False) -> list[Row]:
+    """All parts."""
+    return [*_regressions(quick), *_surveys(quick), *_joint(quick)]
+
+
+# -- regressions of given features -----------------------------------------------------------------
+
+
+def data(n: int, features: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Features, areas and counts, whose mean is `a e^(<w, x> - 1)`."""
+    rng = np.random.default_rng(0)
+    X = np.asfortranarray(0.3 * rng.standard_normal((n, features)))
+    w, area = 0.3 * rng.standard_normal(features), rng.uniform(0.5, 2, n)
+    return X, area, rng.poisson(area * np.exp(X @ w - 1)).astype(float)
+
+
+def problem(X: np.ndarray, y: np.ndarray, area: np.ndarray, kind: str) -> mx.Problem:
+    """Mean loss of counts, or of finds, + strength/2 ||w||^2, the intercept free."""
+    n, features = X.shape
+    found = np.minimum(y, 1.0)
+    entropy, observed = (
+        (UnnormalisedRelativeEntropy(area), y)
+        if kind == "counts"
+        else (Detection(found, area), found)
+    )
+    return mx.Problem(
+        DirectSum((entropy,), [n], (1 / n,)),
+        np.asfortranarray(np.column_stack([X, np.ones(n)])),
+        mx.Quadratic(np.append(np.full(features, STRENGTH), 1e-12)),
+        observed=observed / n,
+    )
+
+
+def _ours(X: np.ndarray, y: np.ndarray, area: np.ndarray, kind: str, tol: float) -> np.ndarray:
+    return problem(X, y, area, kind).solve(tol=tol, verbose=0).w
+
+
+def _regressions(quick: bool) -> list[Row]:
+    X, area, y = data(*((5_000, 10) if quick else (ROWS, FEATURES)))
+    rows: list[Row] = []
+    for kind, link in (("counts", "Poisson"), ("survey", "cloglog")):
+        name = f"{kind}, {link} regression {X.shape[0]:,} x {X.shape[1]}"
+        judge = problem(X, y, area, kind)
+        best = judge.solve(tol=1e-12, verbose=0).objective
+        fits: dict[str, tuple[Callable[[float], np.ndarray], tuple[float, ...]]] = {
+            NAME: (partial(_ours, X, y, area, kind), TOLERANCES)
+        }
+        if kind == "counts":
+            for solver in sklearn_poisson.SOLVERS:
+                peer = partial(sklearn_poisson.fit, X, y, area, solver, STRENGTH)
+                fits[f"{sklearn_poisson.NAME} {solver}"] = (peer, sklearn_poisson.TOLERANCES)
+        competitors: dict[str, Callable[[], object]] = {}
+        errors: dict[str, float] = {}
+        for method, (fit, tolerances) in fits.items():
+            for tol in tolerances:  # the loosest of its own that reaches the goal
+                errors[method] = judge.dual(fit(tol)) - best
+                if errors[method] <= GOAL:
+                    competitors[method] = partial(fit, tol)
+                    break
+            else:
+                rows.append(Row(SUITE, name, method, status="NC", accuracy=errors[method]))
+        times = in_turns(competitors, repeats=5, warm_up=False, clock=time.process_time)
+        goal = ("faster", 1.0)
+        targets = dict.fromkeys((m for m in competitors if m != NAME), goal)
+        rows += compared(SUITE, name, times, NAME, errors, targets)
+        if kind == "survey":
+            reason = "LogisticRegression has the logit link alone"
+            rows.append(missing(SUITE, name, sklearn_poisson.NAME, reason))
+        if shutil.which("Rscript") is None:
+            rows.append(missing(SUITE, name, "glmnet", "needs R, which was not there"))
+    return rows
+
+
+# -- whole fits ------------------------------------------------------------------------------------
+
+
+def _records(n: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Five variables, and what presences, a survey and counts record of one intensity."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (n, 5))
+    rate = np.exp(X[:, 0] - 2 * X[:, 1] ** 2 + np.sin(3 * X[:, 2]))
+    return X, {
+        "presences": rng.poisson(0.02 * rate),
+        "survey": (rng.random(n) < -np.expm1(-0.1 * rate)).astype(float),
+        "counts": rng.poisson(0.2 * rate).astype(float),
+    }
+
+
+def measured(kind: str, n: int, features: str) -> dict[str, Any]:
+    """Seconds and peak memory of one fit: of n rows of a kind, or half and half ("joint")."""
+    from maxent.cli._memory import peak_memory
+
+    small, given = _records(2_000)
+    _fit(kind, small, given, features)  # compiles
+    X, given = _records(n)
+    before, start = peak_memory(), time.process_time()
+    model = _fit(kind, X, given, features)
+    seconds = time.process_time() - start
+    return {
+        "seconds": seconds,
+        "gap": model.density_.certificate.gap,
+        "note": f"{len(model.density_.weights)} features in use; peak {peak_memory() / 1e9:.2f} "
+        f"GB, {before / 1e9:.2f} before the fit",
+    }
+
+
+def _fit(kind: str, X: np.ndarray, given: dict[str, np.ndarray], features: str) -> Any:
+    if kind == "presences":
+        return mx.MaxentDensity(features).fit(X, given["presences"])
+    if kind == "joint":
+        half = len(X) // 2
+        sources = [
+            mx.Source("presences", X[:half], given["presences"][:half]),
+            mx.Source("survey", X[half:], given["survey"][half:], area=0.1),
+        ]
+    else:
+        sources = [mx.Source(kind, X, given[kind], area=0.1 if kind == "survey" else 0.2)]
+    return mx.IntegratedDensity(features).fit(sources)
+
+
+def _in_process(kind: str, n: int, features: str) -> dict[str, Any]:
+    """Measured in a process of its own, so that its peak memory is its own."""
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.sources", kind, str(n), features]
+    answer = subprocess.run(command, check=True, capture_output=True, text=True)
+    return dict(json.loads(answer.stdout.splitlines()[-1]))
+
+
+def _surveys(quick: bool) -> list[Row]:
+    n = 10_000 if quick else MANY
+    rows = []
+    for kind in ("survey", "counts"):
+        told = _in_process(kind, n, "lq")
+        rows.append(
+            Row(
+                SUITE,
+                f"{kind} of {n:,} rows, 5 variables, lq",
+                NAME,
+                seconds=told["seconds"],
+                ratio=1.0,
+                accuracy=told["gap"],
+                repeats=1,
+                target="in memory",
+                met="yes",
+                note=told["note"],
+            )
+        )
+    return rows
+
+
+def _joint(quick: bool) -> list[Row]:
+    rows = []
+    for n, features in ((10_000, "lq"),) if quick else ((20_000, "auto"), (200_000, "lq")):
+        found = {
+            kind: [_in_process(kind, n, features) for _ in range(1 if quick else 3)]
+            for kind in ("joint", "presences")
+        }
+        seconds = {kind: median([t["seconds"] for t in told]) for kind, told in found.items()}
+        for kind, told in found.items():
+            ratio = seconds[kind] / seconds["joint"]
+            joint = kind == "joint"
+            rows.append(
+                Row(
+                    SUITE,
+                    f"presences and a survey, {n:,} rows in all, {features}",
+                    f"{NAME}, {'both' if joint else 'presences alone in all rows'}",
+                    seconds=seconds[kind],
+                    ratio=ratio,
+                    accuracy=told[0]["gap"],
+                    repeats=len(told),
+                    target="" if joint else "both at most twice",
+                    met="" if joint else "yes" if ratio >= 0.5 else "no",
+                    note=told[0]["note"],
+                )
+            )
+    return rows
+
+
+if __name__ == "__main__":
+    print(json.dumps(measured(sys.argv[1], int(sys.argv[2]), sys.argv[3])))
