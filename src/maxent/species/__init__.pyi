@@ -39,6 +39,7 @@ from maxent.species.fitting.results import Evaluation as Evaluation
 from maxent.species.fitting.results import Importance as Importance
 from maxent.species.fitting.results import Jackknife as Jackknife
 from maxent.species.fitting.results import MapFiles as MapFiles
+from maxent.species.fitting.results import MapsInTime as MapsInTime
 from maxent.species.fitting.results import Origin as Origin
 from maxent.species.fitting.results import Replicates as Replicates
 from maxent.species.fitting.results import Response as Response
@@ -83,6 +84,9 @@ from maxent.species.input.records.swd import SWD as SWD
 from maxent.species.input.records.swd import read_swd as read_swd
 from maxent.species.input.records.swd import swd_sample as swd_sample
 from maxent.species.input.records.swd import write_swd as write_swd
+from maxent.species.input.times.dated_layers import DatedLayers as DatedLayers
+from maxent.species.input.times.settings import TimeSettings as TimeSettings
+from maxent.species.input.times.timing import Timing as Timing
 from maxent.species.judging import collinearity as collinearity
 from maxent.species.judging import evaluate as evaluate
 from maxent.species.judging import importance as importance
@@ -102,6 +106,7 @@ from maxent.species.judging.spatial_folds import block_size as block_size
 from maxent.species.judging.visits import visit_effort as visit_effort
 from maxent.species.projecting import project as project
 from maxent.species.projecting import project_xarray as project_xarray
+from maxent.species.projecting.in_time import project_in_time as project_in_time
 from maxent.species.projecting.rows import project_rows as project_rows
 from maxent.species.report import write_index as write_index
 from maxent.species.report import write_map_png as write_map_png
