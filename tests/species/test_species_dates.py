@@ -504,6 +504,54 @@ def test_the_time_axis_of_a_netcdf_is_read(tmp_path, moving):
     assert abs(_best(result) - OPTIMUM) < 0.5
 
 
+def test_layers_that_look_dated_are_told_without_dates(moving, tmp_path, run):
+    files = [moving / "layers" / f"warmth_{year}.tif" for year in (2000, 2001)]
+    done = run("fit", moving / "records.csv", *files, *FAST, "--no-maps", "-o", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    assert "warmth_2000, warmth_2001 look like times of one layer" in _said(done.output)
+
+
+def test_several_species_test_records_effort_and_regions(moving, tmp_path, run):
+    """What a fit has besides, in time: each species around its own records."""
+    frame = pd.read_csv(moving / "records.csv")
+    other = frame.assign(species="Cc dd", eventDate=frame["eventDate"].str[:4])
+    pd.concat([frame, other.iloc[::2]]).to_csv(tmp_path / "many.csv", index=False)
+    frame.iloc[::5].to_csv(tmp_path / "test.csv", index=False)
+    write(tmp_path / "effort.tif", 1 + COLUMNS)
+    layers = [moving / "layers", "--date-column", "auto"]
+    how = [*FAST, "--no-maps", "--background", 400]
+    done = run("fit", tmp_path / "many.csv", *layers, *how, "--buffer", 100,
+               "-o", tmp_path / "near")  # fmt: skip
+    assert done.exit_code == 0, done.output
+    near = mx.load(tmp_path / "near" / "Cc_dd" / "result.json")
+    assert near.study is not None
+    assert near.timing.series == {"warmth": 13}
+    assert abs(_best(near) - OPTIMUM) < 1
+    for bias_as in ("background", "prior"):
+        done = run("fit", moving / "records.csv", *layers, *how, "--test", tmp_path / "test.csv",
+                   "--bias", tmp_path / "effort.tif", "--bias-as", bias_as,
+                   "-o", tmp_path / bias_as)  # fmt: skip
+        assert done.exit_code == 0, done.output
+        result = mx.load(tmp_path / bias_as / "result.json")
+        assert result.evaluation.test_scores["auc"] > 0.7
+        assert result.records["step"].size == result.records["x"].size
+        table = pd.read_csv(tmp_path / bias_as / "tables" / result.tables["sample_predictions"][7:])
+        assert len(table) == result.records["x"].size
+
+
+def test_predictions_of_records_are_those_of_their_time(fitted):
+    """A place that is recorded in two years has the prediction of each."""
+    out, _ = fitted
+    result = mx.load(out / "result.json")
+    table = pd.read_csv(out / result.tables["sample_predictions"])
+    label = {step["step"]: step["label"] for step in result.timing.steps}
+    maps = {step: _read(out / "times" / name / "cloglog.tif") for step, name in label.items()}
+    row = np.floor((50 - result.records["y"]) / 0.1).astype(int)
+    column = np.floor((result.records["x"] - 10) / 0.1).astype(int)
+    expected = [maps[s][r, c] for s, r, c in zip(result.records["step"], row, column, strict=True)]
+    np.testing.assert_allclose(table["Cloglog prediction"], expected, atol=1e-6)
+
+
 # -- maps ------------------------------------------------------------------------------------------
 
 

@@ -113,6 +113,7 @@ class InTime:
             background="target group" if grouped else self.times.background_times,
             steps=[
                 {
+                    "step": i,
                     "label": self.steps[i].label,
                     "year": self.steps[i].span.year,
                     "records": int(self.records[i]),
