@@ -434,6 +434,38 @@ def test_background_in_time_is_that_of_the_records_or_uniform(moving, tmp_path):
     assert ((counts > 15) & (counts <= 30)).all()  # 30 records a year, some in one cell
 
 
+@pytest.mark.parametrize("per_cell", [0, 1 << 30])
+def test_background_is_even_over_the_known_cells_of_each_time(
+    moving, tmp_path, monkeypatch, per_cell
+):
+    """In a pass over a grid, and of a large one cell by cell."""
+    from maxent.species.study import in_time
+
+    monkeypatch.setattr(in_time, "_PER_CELL", per_cell)
+    for year in YEARS:
+        values = _warmth(year)
+        values[:, : W // 2] = np.nan if year == 2003 else values[:, : W // 2]
+        write(tmp_path / "layers" / f"warmth_{year}.tif", values)
+    files = species.LayerFiles((str(tmp_path / "layers"),))
+    times = species.TimeSettings("auto")
+    frame = pd.read_csv(moving / "records.csv")
+    with DatedLayers.open(files, times) as layers:
+        records = Occurrences.from_frame(frame)
+        dates = dates_given(frame["eventDate"], records)
+        (placed,), timed, _ = in_time.with_steps([(records, dates)], layers, times)
+        settings = species.Settings(background=1300, verbose=0)
+        found = in_time.cells_in_time(timed, placed.cells(layers.grid), settings)
+    step, cell = np.divmod(found.cell[found.background], H * W)
+    assert np.bincount(step).tolist() == [100] * len(YEARS)
+    assert (cell[step == 3] % W >= W // 2).all()
+    assert len(set(found.cell)) == len(found.cell)
+    others = cell[step != 3] % W < W // 2
+    assert abs(others.mean() - 0.5) < 4 * 0.5 / np.sqrt(others.size)
+    year = step + YEARS[0]
+    expected = [_warmth(y).ravel()[c] for y, c in zip(year, cell, strict=True)]
+    np.testing.assert_allclose(found.X["warmth"][found.background], expected, rtol=1e-6)
+
+
 def test_years_of_more_records_do_not_bias_the_response(moving, tmp_path):
     """Effort that grows with time: like the records it cancels, uniformly it does not."""
     late = _drawn(np.random.default_rng(3), lambda year: 4 + 8 * (year - 2000))

@@ -260,8 +260,7 @@ def _cells_in_time(
                 f"than the {settings.background} asked for"
             )
     notes += [] if study is None else [study.describe()]
-    known = found.n_known or None
-    return _ChosenCells(found.X, found.cell, found.background, found.effort, known, tuple(notes))
+    return _ChosenCells(found.X, found.cell, found.background, found.effort, None, tuple(notes))
 
 
 def _drawn_cells(
