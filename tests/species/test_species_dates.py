@@ -584,6 +584,25 @@ def test_predictions_of_records_are_those_of_their_time(fitted):
     np.testing.assert_allclose(table["Cloglog prediction"], expected, atol=1e-6)
 
 
+def test_checking_tells_the_fate_of_every_date(moving, tmp_path, run):
+    frame = pd.read_csv(moving / "records.csv")
+    frame.loc[:3, "eventDate"] = ["", "1990", "2005", "soon"]
+    frame.to_csv(tmp_path / "r.csv", index=False)
+    lines = ["layer,file,start", f"rain,{moving}/layers/rain.tif,"]
+    lines += [f"warmth,{moving}/layers/warmth_{year}.tif,{year}" for year in YEARS]
+    (tmp_path / "times.csv").write_text("\n".join(lines) + "\n")
+    for given in ([moving / "layers"], ["--layer-times", tmp_path / "times.csv"]):
+        done = run("check", tmp_path / "r.csv", *given, "--date-column", "eventDate",
+                   "-o", tmp_path / "fates.csv", "--overwrite")  # fmt: skip
+        assert done.exit_code == 0, done.output
+        assert "warmth_2012" in done.output
+        assert "layers with times are shown at their last time" in _said(done.output)
+        fates = pd.read_csv(tmp_path / "fates.csv").set_index("row")["fate"]
+        assert fates[2] == fates[5] == "without a date"
+        assert fates[3] == "outside the times of the layers"
+        assert fates[4] == "used"
+
+
 # -- maps ------------------------------------------------------------------------------------------
 
 
