@@ -434,6 +434,38 @@ def test_background_in_time_is_that_of_the_records_or_uniform(moving, tmp_path):
     assert ((counts > 15) & (counts <= 30)).all()  # 30 records a year, some in one cell
 
 
+@pytest.mark.parametrize("per_cell", [0, 1 << 30])
+def test_background_is_even_over_the_known_cells_of_each_time(
+    moving, tmp_path, monkeypatch, per_cell
+):
+    """In a pass over a grid, and of a large one cell by cell."""
+    from maxent.species.study import in_time
+
+    monkeypatch.setattr(in_time, "_PER_CELL", per_cell)
+    for year in YEARS:
+        values = _warmth(year)
+        values[:, : W // 2] = np.nan if year == 2003 else values[:, : W // 2]
+        write(tmp_path / "layers" / f"warmth_{year}.tif", values)
+    files = species.LayerFiles((str(tmp_path / "layers"),))
+    times = species.TimeSettings("auto")
+    frame = pd.read_csv(moving / "records.csv")
+    with DatedLayers.open(files, times) as layers:
+        records = Occurrences.from_frame(frame)
+        dates = dates_given(frame["eventDate"], records)
+        (placed,), timed, _ = in_time.with_steps([(records, dates)], layers, times)
+        settings = species.Settings(background=1300, verbose=0)
+        found = in_time.cells_in_time(timed, placed.cells(layers.grid), settings)
+    step, cell = np.divmod(found.cell[found.background], H * W)
+    assert np.bincount(step).tolist() == [100] * len(YEARS)
+    assert (cell[step == 3] % W >= W // 2).all()
+    assert len(set(found.cell)) == len(found.cell)
+    others = cell[step != 3] % W < W // 2
+    assert abs(others.mean() - 0.5) < 4 * 0.5 / np.sqrt(others.size)
+    year = step + YEARS[0]
+    expected = [_warmth(y).ravel()[c] for y, c in zip(year, cell, strict=True)]
+    np.testing.assert_allclose(found.X["warmth"][found.background], expected, rtol=1e-6)
+
+
 def test_years_of_more_records_do_not_bias_the_response(moving, tmp_path):
     """Effort that grows with time: like the records it cancels, uniformly it does not."""
     late = _drawn(np.random.default_rng(3), lambda year: 4 + 8 * (year - 2000))
@@ -502,6 +534,73 @@ def test_the_time_axis_of_a_netcdf_is_read(tmp_path, moving):
                          dates="auto", background=2000, **QUICK)  # fmt: skip
     assert result.timing.series == {"warmth": 13}
     assert abs(_best(result) - OPTIMUM) < 0.5
+
+
+def test_layers_that_look_dated_are_told_without_dates(moving, tmp_path, run):
+    files = [moving / "layers" / f"warmth_{year}.tif" for year in (2000, 2001)]
+    done = run("fit", moving / "records.csv", *files, *FAST, "--no-maps", "-o", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    assert "warmth_2000, warmth_2001 look like times of one layer" in _said(done.output)
+
+
+def test_several_species_test_records_effort_and_regions(moving, tmp_path, run):
+    """What a fit has besides, in time: each species around its own records."""
+    frame = pd.read_csv(moving / "records.csv")
+    other = frame.assign(species="Cc dd", eventDate=frame["eventDate"].str[:4])
+    pd.concat([frame, other.iloc[::2]]).to_csv(tmp_path / "many.csv", index=False)
+    frame.iloc[::5].to_csv(tmp_path / "test.csv", index=False)
+    write(tmp_path / "effort.tif", 1 + COLUMNS)
+    layers = [moving / "layers", "--date-column", "auto"]
+    how = [*FAST, "--no-maps", "--background", 400]
+    done = run("fit", tmp_path / "many.csv", *layers, *how, "--buffer", 100,
+               "-o", tmp_path / "near")  # fmt: skip
+    assert done.exit_code == 0, done.output
+    near = mx.load(tmp_path / "near" / "Cc_dd" / "result.json")
+    assert near.study is not None
+    assert near.timing.series == {"warmth": 13}
+    assert abs(_best(near) - OPTIMUM) < 1
+    for bias_as in ("background", "prior"):
+        done = run("fit", moving / "records.csv", *layers, *how, "--test", tmp_path / "test.csv",
+                   "--bias", tmp_path / "effort.tif", "--bias-as", bias_as,
+                   "-o", tmp_path / bias_as)  # fmt: skip
+        assert done.exit_code == 0, done.output
+        result = mx.load(tmp_path / bias_as / "result.json")
+        assert result.evaluation.test_scores["auc"] > 0.7
+        assert result.records["step"].size == result.records["x"].size
+        table = pd.read_csv(tmp_path / bias_as / "tables" / result.tables["sample_predictions"][7:])
+        assert len(table) == result.records["x"].size
+
+
+def test_predictions_of_records_are_those_of_their_time(fitted):
+    """A place that is recorded in two years has the prediction of each."""
+    out, _ = fitted
+    result = mx.load(out / "result.json")
+    table = pd.read_csv(out / result.tables["sample_predictions"])
+    label = {step["step"]: step["label"] for step in result.timing.steps}
+    maps = {step: _read(out / "times" / name / "cloglog.tif") for step, name in label.items()}
+    row = np.floor((50 - result.records["y"]) / 0.1).astype(int)
+    column = np.floor((result.records["x"] - 10) / 0.1).astype(int)
+    expected = [maps[s][r, c] for s, r, c in zip(result.records["step"], row, column, strict=True)]
+    np.testing.assert_allclose(table["Cloglog prediction"], expected, atol=1e-6)
+
+
+def test_checking_tells_the_fate_of_every_date(moving, tmp_path, run):
+    frame = pd.read_csv(moving / "records.csv")
+    frame.loc[:3, "eventDate"] = ["", "1990", "2005", "soon"]
+    frame.to_csv(tmp_path / "r.csv", index=False)
+    lines = ["layer,file,start", f"rain,{moving}/layers/rain.tif,"]
+    lines += [f"warmth,{moving}/layers/warmth_{year}.tif,{year}" for year in YEARS]
+    (tmp_path / "times.csv").write_text("\n".join(lines) + "\n")
+    for given in ([moving / "layers"], ["--layer-times", tmp_path / "times.csv"]):
+        done = run("check", tmp_path / "r.csv", *given, "--date-column", "eventDate",
+                   "-o", tmp_path / "fates.csv", "--overwrite")  # fmt: skip
+        assert done.exit_code == 0, done.output
+        assert "warmth_2012" in done.output
+        assert "layers with times are shown at their last time" in _said(done.output)
+        fates = pd.read_csv(tmp_path / "fates.csv").set_index("row")["fate"]
+        assert fates[2] == fates[5] == "without a date"
+        assert fates[3] == "outside the times of the layers"
+        assert fates[4] == "used"
 
 
 # -- maps ------------------------------------------------------------------------------------------

@@ -28,13 +28,16 @@ from maxent.cli.species.arguments import (
     Records,
     Species,
     paths,
+    with_times_of,
 )
 from maxent.species.fitting.settings import Settings
-from maxent.species.input.files import check_there, raster_parts
+from maxent.species.input.files import LayerFiles, check_there, raster_parts
+from maxent.species.input.times.settings import TimeSettings
 
 if TYPE_CHECKING:
     from maxent.species.input.checking import LayerCheck, RecordFates, ScenarioCheck
 
+_OF_RECORDS = ("date_column", "layer_times", "window", "undated", "outside_times")
 _CLOSE = 0.7  # correlations above it are shown
 
 
@@ -48,6 +51,7 @@ def check(
     make_records: MakeRecords,
     make_layers: MakeLayers,
     make_study: MakeStudy,
+    make_times: Annotated[Callable[..., TimeSettings], Fields(TimeSettings, *_OF_RECORDS)],
     make_settings: Annotated[
         Callable[..., Settings],
         Fields(Settings, "keep_duplicates", "clean", "thin", "minimum", "seed"),
@@ -70,7 +74,8 @@ def check(
     network: Network = False,
 ) -> None:
     """See which records a fit would use, and whether the layers agree, without fitting."""
-    opened = make_layers(paths(layers))
+    times = make_times()
+    opened = with_times_of(make_layers(paths(layers)), times.layer_times)
     if not opened.sources:
         raise typer.BadParameter("give the layers after the records")
     check_there(occurrences, rasters=[*opened.sources, *(project or [])])
@@ -79,9 +84,10 @@ def check(
     if out is not None:
         check_free_file(out, [occurrences, *raster_parts(opened.sources)], overwrite)
     with recorded_warnings() as notes:
-        compared = check_layers(opened)
+        looked_at, series = _at_last_time(opened, times)
+        compared = check_layers(looked_at)
         console().print(_layer_table(compared))
-        show_notes([*compared.notes, *_close(compared)], console(stderr=True))
+        show_notes([*series, *compared.notes, *_close(compared)], console(stderr=True))
         if not compared.fits:
             odd = next(fact for fact in compared.layers if fact.difference)
             raise ValueError(
@@ -97,6 +103,7 @@ def check(
             opened,
             make_settings(verbose=0),
             study=make_study(),
+            times=times,
             species=species or (),
         )
     console().print(_record_table(fates))
@@ -105,6 +112,28 @@ def check(
     if out is not None:
         _write(fates, out)
         console().print(f"wrote {escape(str(out))}", soft_wrap=True)
+
+
+def _at_last_time(files: LayerFiles, times: TimeSettings) -> tuple[LayerFiles, list[str]]:
+    """Layers to look at side by side: of those with times the last ones; and what to say."""
+    if times.date_column is None:
+        return files, []
+    from maxent.species.input.times.dated_layers import DatedLayers
+    from maxent.species.input.times.series import read_times
+
+    rows = [] if times.layer_times is None else read_times(times.layer_times)
+    named = [row.file for row in rows]
+    with DatedLayers.open(files, times) as layers:
+        layers.check_dated()
+        earlier = [one.source for slices in layers.series.values() for one in slices[:-1]]
+        last = {slices[-1].source: name for name, slices in layers.series.items()}
+        notes = ["layers with times are shown at their last time"]
+    categorical = [source for source, name in last.items() if name in files.categorical]
+    categorical += [name for name in files.categorical if name not in last.values()]
+    without = tuple(dict.fromkeys([*files.without, *earlier]))
+    layer = [f"{one.name}={one.path}" + (f":{one.band}" if one.band else "") for one in named]
+    given = (*files.layer, *layer)
+    return replace(files, categorical=tuple(categorical), without=without, layer=given), notes
 
 
 def _layer_table(compared: LayerCheck) -> Table:

@@ -5,8 +5,10 @@ No model is fitted and nothing is written; ``maxent check`` prints it and the ap
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,9 @@ from maxent.species.input.layers.similarity import Reference
 from maxent.species.input.layers.units import UnlikeUnits, unlike_units
 from maxent.species.input.records.cleaning import check_enough, making_region, sifted
 from maxent.species.input.records.occurrences import Occurrences
+from maxent.species.input.times.dated_layers import DatedLayers, Step, matched
+from maxent.species.input.times.record_dates import dates_of_file
+from maxent.species.input.times.settings import TimeSettings
 from maxent.species.judging.collinearity import collinearity
 from maxent.species.study.background import draw_background
 from maxent.species.study.selection import by_vif
@@ -93,6 +98,7 @@ def check_records(
     settings: Settings | None = None,
     *,
     study: StudyFiles | None = None,
+    times: TimeSettings | None = None,
     species: Sequence[str] = (),
 ) -> tuple[list[RecordFates], list[str]]:
     """What cleaning would do to every record, and notes on how the file was read.
@@ -107,12 +113,24 @@ def check_records(
         What the fit is told; None is ``Settings()``.
     study : StudyFiles, default None
         Where background is drawn from; None for all of the layers.
+    times : TimeSettings, default None
+        Dates of the records and times of the layers; None for none.
     species : sequence of str, default ()
         Names of the species to take; all of them if empty.
     """
     settings = settings or Settings(verbose=0)
-    with layers.open() as opened:
-        everything, notes = records.read(opened.grid)
+    with ExitStack() as files:
+        opened: Layers | DatedLayers
+        steps: list[Step] = []
+        if times is None or times.date_column is None:
+            opened = files.enter_context(layers.open())
+            everything, notes = records.read(opened.grid)
+        else:
+            opened = files.enter_context(DatedLayers.open(layers, times))
+            everything, notes = records.read(opened.grid)
+            dates = dates_of_file(records.path, times.date_column, everything)
+            found = matched(everything, dates, opened, times)
+            everything, steps, notes = found.records, found.steps, [*notes, *found.notes]
         choice, more = (study or StudyFiles()).read(opened.grid)
         fates = []
         for name in chosen_species(everything.names(), species, records.path):
@@ -122,17 +140,34 @@ def check_records(
                 around = making_region(mine, opened, settings.clean)
                 if around.any():
                     region = choice.around(mine.x[around], mine.y[around], opened.grid)
-            fates.append(_fates(mine, opened, settings, region))
+            known = partial(_known, opened, steps)
+            fates.append(_fates(mine, opened.grid, known, settings, region))
         return fates, [*notes, *more, *opened.notes]
 
 
+def _known(layers: Layers | DatedLayers, steps: Sequence[Step], cells: Array) -> Array:
+    """Whether every layer has a value at some cells, at the time of each."""
+    if isinstance(layers, Layers):
+        return layers.read_cells(cells)[1]
+    step, cell = np.divmod(cells, layers.grid.size)
+    known = np.zeros(len(cells), dtype=bool)
+    for i in np.unique(step):
+        with layers.at(steps[i]) as opened:
+            known[step == i] = opened.read_cells(cell[step == i])[1]
+    return known
+
+
 def _fates(
-    records: Occurrences, layers: Layers, settings: Settings, study: StudyRegion | None
+    records: Occurrences,
+    grid: Grid,
+    known: Callable[[Array], Array],
+    settings: Settings,
+    study: StudyRegion | None,
 ) -> RecordFates:
     cleaned = sifted(
         records,
-        layers.grid,
-        lambda cells: layers.read_cells(cells)[1],
+        grid,
+        known,
         within=None if study is None else study.contains,
         keep_duplicates=settings.keep_duplicates,
         thin_km=settings.thin,
@@ -141,7 +176,7 @@ def _fates(
     )
     notes, fit_for = list(cleaned.notes), USED
     try:
-        check_enough(cleaned, records, layers.grid, settings.minimum)
+        check_enough(cleaned, records, grid, settings.minimum)
     except ValueError as error:  # what a fit would say
         notes, fit_for = [*notes, f"a fit would refuse {error}"], TOO_FEW
     parts = [(fit_for, cleaned.occurrences)]

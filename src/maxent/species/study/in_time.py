@@ -23,6 +23,8 @@ from maxent.species.study.background import draw_background
 from maxent.species.study.study_region import StudyRegion
 
 _SEEDS = 1_000_003  # between the seeds of two runs, more than there are times
+_PER_CELL = 1 << 18  # cells of the grid per cell that is drawn, from which on each is looked up
+_TRIES = 20  # times as many cells as are needed that are looked at
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +115,7 @@ class InTime:
             background="target group" if grouped else self.times.background_times,
             steps=[
                 {
+                    "step": i,
                     "label": self.steps[i].label,
                     "year": self.steps[i].span.year,
                     "records": int(self.records[i]),
@@ -157,15 +160,13 @@ def with_steps(
 class TimedCells:
     """Cells of all steps one after the other, as ``Occurrences.cells`` counts them.
 
-    ``X`` is their values, ``background`` which were drawn, ``effort`` that of a bias raster, and
-    ``n_known`` the known cells at all steps that were drawn from.
+    ``X`` is their values, ``background`` which were drawn, and ``effort`` that of a bias raster.
     """
 
     X: Any
     cell: Array
     background: Array
     effort: Array | None
-    n_known: int
 
 
 def cells_in_time(
@@ -220,7 +221,6 @@ def cells_in_time(
         np.concatenate([part.cell for part in parts]),
         np.concatenate([part.background for part in parts]),
         np.concatenate(effort) if effort else None,
-        sum(part.n_known for part in parts),
     )
 
 
@@ -233,6 +233,11 @@ def _drawn(
     study: StudyRegion | None,
     settings: Settings,
 ) -> TimedCells:
+    seed = settings.seed * _SEEDS + step
+    if bias is None and n * _PER_CELL < layers.grid.size:
+        scattered = _scattered(layers, n, at, seed, study)
+        if scattered is not None:
+            return scattered
     drawn = draw_background(
         layers,
         n,
@@ -240,10 +245,33 @@ def _drawn(
         bias=bias,
         weighted=bias is not None and settings.bias == "background",
         within=study,
-        seed=settings.seed * _SEEDS + step,
+        seed=seed,
         verbose=settings.verbose,
     )
-    return TimedCells(drawn.X, drawn.cell, drawn.background, drawn.bias, drawn.n_known)
+    return TimedCells(drawn.X, drawn.cell, drawn.background, drawn.bias)
+
+
+def _scattered(
+    layers: Layers, n: int, at: Array, seed: int, study: StudyRegion | None
+) -> TimedCells | None:
+    """n cells at random among the known ones, looked up one by one; None where few are known.
+
+    Of a large grid that reads much less than a pass over all of it, and the draw is as even: cells
+    are tried in random order until enough are known.
+    """
+    rng = np.random.default_rng(seed)
+    tried, chosen = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    for _ in range(_TRIES):
+        new = np.setdiff1d(rng.integers(0, layers.grid.size, 2 * n), tried)
+        tried = np.concatenate([tried, new])
+        new = rng.permutation(new)
+        if study is not None:
+            new = new[study.contains(*layers.grid.centres(new))]
+        known = layers.read_cells(new)[1] if new.size else np.empty(0, dtype=bool)
+        chosen = np.concatenate([chosen, new[known]])[:n]
+        if chosen.size == n:
+            return _looked_up(layers, at, chosen, None)
+    return None
 
 
 def _looked_up(layers: Layers, cells: Array, places: Array, bias: Layers | None) -> TimedCells:
@@ -256,4 +284,4 @@ def _looked_up(layers: Layers, cells: Array, places: Array, bias: Layers | None)
         known &= there
         effort = np.asarray(values.iloc[:, 0], dtype=np.float64)[known]
     background = np.isin(every, places)[known]
-    return TimedCells(X[known].reset_index(drop=True), every[known], background, effort, 0)
+    return TimedCells(X[known].reset_index(drop=True), every[known], background, effort)

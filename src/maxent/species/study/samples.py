@@ -24,6 +24,7 @@ from maxent.species.input.records.study_files import StudyChoice
 from maxent.species.input.records.swd import SWD, shared_places, swd_rows
 from maxent.species.input.times.dated_layers import DatedLayers
 from maxent.species.input.times.record_dates import dates_of_file
+from maxent.species.input.times.series import looks_dated
 from maxent.species.input.times.settings import TimeSettings
 from maxent.species.input.times.timing import Timing
 from maxent.species.study.background import draw_background, why_no_cell
@@ -261,8 +262,7 @@ def _cells_in_time(
                 f"than the {settings.background} asked for"
             )
     notes += [] if study is None else [study.describe()]
-    known = found.n_known or None
-    return _ChosenCells(found.X, found.cell, found.background, found.effort, known, tuple(notes))
+    return _ChosenCells(found.X, found.cell, found.background, found.effort, None, tuple(notes))
 
 
 def _drawn_cells(
@@ -473,6 +473,8 @@ def survey_files(
         else:
             opened = files.enter_context(DatedLayers.open(layers, times))
         everything, notes = records.read(opened.grid)
+        if isinstance(opened, Layers):
+            notes += looks_dated(opened.names)
         read: dict[str, Occurrences | None] = {"test": None, "group": None}
         for name, file in (("test", test), ("group", group)):
             if file == records:

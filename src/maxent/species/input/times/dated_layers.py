@@ -100,7 +100,7 @@ class DatedLayers:
         All times of all layers, each a layer of its own, on one grid.
     groups : Grouped
         Which of them are one variable.
-    categorical : collection of str
+    categorical : collection of str, default ()
         The variables of categories, which are never averaged.
     window : Length, default None
         How long before a time its mean reaches; None is the nearest time alone.

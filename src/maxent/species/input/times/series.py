@@ -120,6 +120,26 @@ def grouped(
     return Grouped(series, tuple(static), tuple(notes))
 
 
+def looks_dated(names: Sequence[str]) -> list[str]:
+    """What to say of layers that are fitted side by side, though their names say times of one.
+
+    >>> looks_dated(["rain", "heat_2000", "heat_2001"])[0][:49]
+    'heat_2000, heat_2001 look like times of one layer'
+    """
+    found: dict[str, list[str]] = {}
+    for name in names:
+        told = named_time(name)
+        if told is not None:
+            found.setdefault(told[0], []).append(name)
+    return [
+        f"{', '.join(several[:_SHOWN])}{' ...' if several[_SHOWN:] else ''} look like times of one "
+        "layer, and are fitted as variables of their own; --date-column gives each record that of "
+        "its own time"
+        for several in found.values()
+        if len(several) > 1
+    ]
+
+
 def _ordered(base: str, slices: list[Slice]) -> tuple[Slice, ...]:
     ordered = sorted(slices, key=lambda one: one.span)
     for one, other in pairwise(ordered):

@@ -30,8 +30,8 @@ class Timing:
     background : "records" or "uniform"
         How the background was drawn in time.
     steps : list of dict
-        The times used: label, year (with a fraction), records (of all species) and background
-        cells.
+        The times used: step (its number in ``SpeciesResult.records``), label, year (with a
+        fraction), records (of all species) and background cells.
     left : dict of int
         Records by what was wrong with their time.
     """
