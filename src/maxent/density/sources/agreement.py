@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -77,17 +78,29 @@ def agreement(sources: Sequence[Source], recipe: Recipe | None = None) -> Agreem
     >>> bool(story(same) > 0.5), bool(story(opposite) < 1e-6)
     (True, True)
     """
-    return compared(SourcesTask.of(sources, recipe))[0]
+    return compared(SourcesTask.of(sources, recipe)).agreement
 
 
-def compared(task: SourcesTask) -> tuple[Agreement, tuple[FittedIntensity | None, ...]]:
-    """The agreement of the sources of a task, and the fit of each of them alone.
+class Compared(NamedTuple):
+    """The agreement of sources, the fit of all, and the fit of each of them alone.
 
     None of a source that found nothing, or the species everywhere, which has no fit alone.
     """
+
+    agreement: Agreement
+    together: FittedIntensity
+    alone: tuple[FittedIntensity | None, ...]
+
+
+def compared(task: SourcesTask) -> Compared:
+    """One fit of all sources of a task, and a fit of each.
+
+    The weights of the sources are those of the task.
+    """
     if len(task.sources) < 2:
         raise ValueError("agreement needs at least two sources that tell something")
-    w = task.solve().w
+    together = task.solve()
+    w = together.w
     joint, degrees = task.deviances(w), -task.degrees_of_freedom(w)
     separate: list[float] = []
     fits: list[FittedIntensity | None] = []
@@ -113,4 +126,4 @@ def compared(task: SourcesTask) -> tuple[Agreement, tuple[FittedIntensity | None
         float(degrees),
         p_value,
     )
-    return told, tuple(fits)
+    return Compared(told, task.intensity(together), tuple(fits))

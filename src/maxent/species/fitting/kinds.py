@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from maxent._support.threads import num_threads, one_blas_thread
-from maxent.density import FittedDensity, Recipe, Source, SourcesTask
-from maxent.density.sources import WeightChoice, compared, held_out_weights
+from maxent.density import FittedDensity, FittedIntensity, Recipe, Source, SourcesTask
+from maxent.density.sources import Agreement, WeightChoice, compared, held_out_weights
 from maxent.rows.arrays import Array
 from maxent.species.fitting.record_kinds import KindsOfRecords, SourceFile
 from maxent.species.fitting.results import BlockSize, Replicates, Sample
@@ -56,18 +56,12 @@ def fit_kinds(recipe: Recipe, sample: Sample, kinds: Kinds) -> KindsFit:
     with warnings.catch_warnings(record=True) as caught, one_blas_thread():
         warnings.simplefilter("always", UserWarning)
         task = SourcesTask.of(kinds.sources(sample.X, sample.counts), recipe)
-        agreement, alone = None, {}
-        if len(task.sources) > 1:
-            agreement, fits = compared(task)
-            alone = {
-                s.name: f.density for s, f in zip(task.sources, fits, strict=True) if f is not None
-            }
-        used, choice, target = task, None, ""
+        choice, target = None, ""
+        agreement, fit, alone = _compared(task)
         if kinds.settings.weigh == HELD_OUT and len(task.sources) > 1:
             target = _target(task.sources)
             choice = held_out_weights(task, target)
-            used = SourcesTask.of(choice.of(task.sources, target), recipe)
-        fit = used.fit()
+            fit = SourcesTask.of(choice.of(task.sources, target), recipe).fit()
     notes += [str(warning.message) for warning in caught]
     told = KindsOfRecords(
         tuple(_files(kinds, sample, task.sources)),
@@ -85,6 +79,17 @@ def fit_kinds(recipe: Recipe, sample: Sample, kinds: Kinds) -> KindsFit:
     notes += [told.agreement_in_words()] if agreement is not None else []
     notes += [told.weights_in_words()] if choice is not None else []
     return KindsFit(fit.density, told, notes, choice, target)
+
+
+def _compared(
+    task: SourcesTask,
+) -> tuple[Agreement | None, FittedIntensity, dict[str, FittedDensity]]:
+    """Whether sources agree, where there are several; the fit of all, and densities of each."""
+    if len(task.sources) < 2:
+        return None, task.fit(), {}
+    agreement, fit, alone = compared(task)
+    pairs = zip(task.sources, alone, strict=True)
+    return agreement, fit, {source.name: one.density for source, one in pairs if one is not None}
 
 
 def refits(
