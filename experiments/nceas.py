@@ -232,7 +232,7 @@ def shared(
 
 
 def shared_by_cv(group: data.Group, species: str, background: str) -> Fit:
-    """As ``maxent fit --share``: shared where blocks of the species' own records say so."""
+    """As `species.share`: shared where blocks of the species' own records say so."""
     made = {s: fitted(group, s, background) for s in group.species}
     own = made.pop(species)
     table = table_of(group, species, background)

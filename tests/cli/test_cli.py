@@ -245,7 +245,6 @@ TYPED = {
     "--multiplier": ("2.5", 2.5),
     "--preset": ("maxnet", "maxnet"),
     "--select": ("vif=7.5", "vif=7.5"),
-    "--share": (None, True),
     "--background": ("all", None),
     "--bias-as": ("prior", "prior"),
     "--bias-kernel": ("50", "50"),

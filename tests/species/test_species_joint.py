@@ -276,7 +276,6 @@ def test_a_column_of_groups_must_say_one_group_of_each_species(files, call, tmp_
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--joint", "--share"], "choose one"),
         (["--group-column", "family"], "has no effect by itself"),
         (["--joint", "-s", COMMON], "there is one: Arbor fictus"),
         (["--joint", "--target-group"], "--target-group has no effect with --joint"),

@@ -458,7 +458,6 @@ def test_options_that_have_no_effect_or_do_not_go_together(files, call, options,
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"share": True}, "--share takes means"),
         ({"preset": "maxnet"}, "--preset makes one point of equal rows"),
         ({"entropy": "tsallis:1.5"}, "--entropy is of densities of presences"),
         ({"select": "forward"}, "--select forward adds variables by presences"),

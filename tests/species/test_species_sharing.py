@@ -1,22 +1,17 @@
 """Strength lent between species: the mean of log densities, how it is chosen, and the command."""
 
-import csv
-import json
-import shutil
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import maxent as mx
-from maxent import cli, species
 from maxent.density import Points, Recipe, Table, log_pool
 from maxent.features import Schema, bind, with_weights
 from maxent.features.summing import joint_schema, summed
 from maxent.species.fitting import sharing
-from maxent.species.fitting.results import Sample, read_result
+from maxent.species.fitting.results import Sample
 from tools import needs
 
 rasterio = needs("rasterio")
@@ -289,174 +284,3 @@ def test_too_few_records_for_the_folds_and_nobody_who_lends(fitted):
     assert got.sharing.reason == "3 records are too few for 4 folds"
     got = sharing.share(recipe, sample, made[FEW], {}, verbose=0)
     assert got.sharing.reason == "no other species could lend"
-
-
-# -- the command -----------------------------------------------------------------------------------
-
-FAST = ["--bootstrap", "0", "--permutations", "0", "--no-jackknife", "--no-maps"]
-GROUP = [ALIKE[0], ALIKE[1], FEW, UNLIKE]
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("sharing")
-    (folder / "layers").mkdir()
-    transform = rasterio.Affine(0.25, 0, 0, 0, -0.25, HEIGHT * 0.25)
-    for name in X.columns:
-        with rasterio.open(
-            folder / "layers" / f"{name}.tif", "w", driver="GTiff", count=1, dtype="float64",
-            crs="EPSG:4326", nodata=-9999, width=WIDTH, height=HEIGHT, transform=transform,
-        ) as file:  # fmt: skip
-            file.write(X[name].to_numpy().reshape(HEIGHT, WIDTH), 1)
-    lines = ["species,longitude,latitude"]
-    for name in GROUP:
-        cells = CELLS[name]
-        row, column = np.divmod(cells, WIDTH)
-        x, y = 0.25 * (column + 0.5), 0.25 * (HEIGHT - row - 0.5)
-        lines += [f"{name},{a},{b}" for a, b in zip(x, y, strict=True)]
-    (folder / "records.csv").write_text("\n".join(lines) + "\n")
-    two = "Deest omnino,1.1,1.1\nDeest omnino,2.1,2.1\n"  # too few records
-    (folder / "failing.csv").write_text("\n".join(lines) + "\n" + two)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def run():
-    def call(*args):
-        return CliRunner().invoke(cli.main, [str(a) for a in args], env={"COLUMNS": "200"})
-
-    return call
-
-
-@pytest.fixture(scope="module")
-def shared(files, run):
-    """The results of `fit --share` on all species and one that fails."""
-    out = files / "out"
-    done = run("fit", files / "failing.csv", files / "layers", "--share", "-o", out, *FAST)
-    assert done.exit_code == 3, done.output
-    assert "Deest omnino" in done.output
-    return out, done
-
-
-def folder_of(out, name):
-    return out / name.replace(" ", "_")
-
-
-def test_the_command_shares_and_says_so(shared, fitted):
-    out, done = shared
-    assert f"{FEW}: shared with 3 other species" in done.output
-    assert f"{UNLIKE}: not shared" in done.output
-    lines = (out / "maxentResults.csv").read_text().splitlines()
-    rows = {row["Species"]: row for row in csv.DictReader(lines)}
-    assert rows[FEW]["Shared with other species"] == "yes"
-    assert rows[UNLIKE]["Shared with other species"] == "no"
-    assert float(rows[FEW]["Held-out gain shared"]) > float(rows[FEW]["Held-out gain alone"])
-    assert rows[FEW]["Regularized training gain"] == ""
-    assert float(rows[UNLIKE]["Regularized training gain"]) > 0
-    index = (out / "index.html").read_text()
-    alone, both = (float(rows[FEW][f"Held-out gain {way}"]) for way in ("alone", "shared"))
-    assert f"yes: held-out gain {alone:.3f} alone, {both:.3f} shared" in index
-    page = (folder_of(out, FEW) / "report.html").read_text()
-    assert "Shared with other species" in page
-    assert "This density is shared" in page
-    assert "Its own part" in page
-    page = (folder_of(out, UNLIKE) / "report.html").read_text()
-    assert "was tried, and records that were kept from the fit are not likelier" in page
-    # what sharing cannot see: that all species were looked for in the same places
-    assert "where people looked" in done.output
-    assert "lends nothing to the others: " in done.output
-    # the same densities as in Python
-    recipe, made = fitted
-    lent = {name: made[name] for name in GROUP if name != FEW}
-    expected = sharing.share(recipe, sample_of(FEW), made[FEW], lent, verbose=0)
-    model = species.load_model(folder_of(out, FEW)).density
-    names = list(model.schema.names)  # layers are sorted by name
-    np.testing.assert_allclose(
-        model.predict(X[names], "log"), expected.density.predict(X, "log"), atol=1e-4
-    )
-    alone = species.load_model(folder_of(out, UNLIKE)).density
-    assert not alone.certificate.parts
-
-
-def test_a_shared_model_is_used_as_any_other(shared, files, run, tmp_path):
-    out, _ = shared
-    model = folder_of(out, FEW) / "model.json"
-    done = run("project", model, files / "layers", "-o", tmp_path / "again.tif")
-    assert done.exit_code == 0, done.output
-    with rasterio.open(tmp_path / "again.tif") as file:
-        drawn = file.read(1).ravel()
-    density = species.load_model(model).density
-    frame = X[list(density.schema.names)]
-    np.testing.assert_allclose(drawn, density.predict(frame, "cloglog"), atol=1e-6)
-    done = run("evaluate", model, files / "records.csv", files / "layers", "-s", FEW)
-    assert done.exit_code == 0, done.output
-    told = read_result(folder_of(out, FEW)).sharing
-    assert (told.chosen, told.kind, told.folds, len(told.lenders)) == (True, "blocks", 4, 3)
-    assert told.shared["gain"] > told.own["gain"]
-    done = run("report", folder_of(out, FEW))
-    assert done.exit_code == 0, done.output
-
-
-def test_resume_and_two_processes_give_the_same(shared, files, run, tmp_path):
-    out, _ = shared
-    again = tmp_path / "again"
-    shutil.copytree(out, again)
-    args = ["fit", files / "failing.csv", files / "layers", "--share", *FAST, "-o", again]
-    before = {name: species.load_model(folder_of(out, name)).density for name in (FEW, UNLIKE)}
-    for name in before:
-        shutil.rmtree(folder_of(again, name))
-    done = run(*args, "--resume", "-j", "2")
-    assert done.exit_code == 3, done.output
-    assert done.output.count("(kept)") == len(GROUP) - 2
-    for name, density in before.items():
-        made = species.load_model(folder_of(again, name)).density
-        np.testing.assert_allclose(made.weights, density.weights, rtol=0, atol=1e-8)
-    # records of another species are part of what a species depends on
-    lines = (files / "failing.csv").read_text().splitlines()
-    fewer = [line for line in lines if not line.startswith(ALIKE[0])] + [f"{ALIKE[0]},1.1,1.1"] * 3
-    (tmp_path / "other.csv").write_text("\n".join(fewer) + "\n")
-    done = run(*args[:1], tmp_path / "other.csv", *args[2:], "--resume")
-    assert done.exit_code == 1
-    assert "other settings, files or records" in done.output
-
-
-def test_tables_with_data_share_too(files, run, tmp_path):
-    names = [ALIKE[0], ALIKE[1], FEW]
-    frames = [X.iloc[CELLS[name]].assign(species=name) for name in names]
-    table = pd.concat(frames).assign(x=0.0, y=0.0)
-    for column, values in (("x", 0), ("y", 1)):
-        table[column] = np.concatenate([PLACES[CELLS[name], values] for name in names])
-    order = ["species", "x", "y", *X.columns]
-    table[order].to_csv(tmp_path / "samples.csv", index=False)
-    points = X.assign(species="background", x=PLACES[:, 0], y=PLACES[:, 1])
-    points[order].to_csv(tmp_path / "background.csv", index=False)
-    out = tmp_path / "out"
-    done = run(
-        "fit", tmp_path / "samples.csv", tmp_path / "background.csv", "--swd", "--share",
-        "-o", out, *FAST[:-1],
-    )  # fmt: skip
-    assert done.exit_code == 0, done.output
-    told = json.loads((folder_of(out, FEW) / "summary.json").read_text())["row"]
-    assert told["sharing"].startswith("yes: held-out gain ")
-
-
-@pytest.mark.parametrize(
-    ("extra", "words"),
-    [
-        (["-s", FEW], "--share lends strength between several species, and there is one"),
-        (["--cv", "none"], "share is decided by cross-validation"),
-        (["--entropy", "tsallis:1.5"], "share takes means of log densities"),
-        (["--buffer", "100"], "--share compares densities over one background"),
-    ],
-)
-def test_what_cannot_be_shared_is_refused(files, run, tmp_path, extra, words):
-    out = tmp_path / "out"
-    done = run("fit", files / "records.csv", files / "layers", "--share", "-o", out, *FAST, *extra)
-    assert done.exit_code != 0
-    assert words in " ".join(done.output.split())
-    assert not out.exists()
-
-
-def test_one_species_in_python_cannot_share(files):
-    with pytest.raises(ValueError, match="share needs several species"):
-        species.fit(files / "records.csv", files / "layers", species=FEW, share=True)

@@ -237,7 +237,6 @@ def test_results_in_memory_are_others(data, tmp_path):
         ),
         (["--preset", "maxnet"], "--preset maxnet makes one point of equal cells"),
         (["--target-group"], "the cells of records are the background"),
-        (["--share"], "--share compares the densities of species over one table"),
         (["--bias", "effort.tif"], "take it out of the density with --bias-as prior"),
         (["--bias-kernel", "auto"], "take it out of the density with --bias-as prior"),
         (["--memory", "100MB"], "--memory='100MB' is too little: the program itself takes 400 MB"),

@@ -89,7 +89,7 @@ class Posterior:
         if not np.isfinite(density.beta).all():
             raise ValueError(
                 "a posterior needs the penalties of the weights, which this density does not know: "
-                "it is a mean of densities (--share) or comes from a lambdas file; fit the species "
+                "it is a mean of densities or comes from a lambdas file; fit the species "
                 "by itself, or with --joint"
             )
         cells = density.schema.read(X)

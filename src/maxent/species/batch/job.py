@@ -39,7 +39,6 @@ from maxent.species.fitting.results import (
     MapFiles,
     MapsInTime,
     Sample,
-    Sharing,
     SpeciesResult,
     read_result,
 )
@@ -54,7 +53,6 @@ from maxent.species.input.records.occurrences import Occurrences
 from maxent.species.input.source_settings import SourceSettings
 from maxent.species.input.times.dated_layers import DatedLayers
 from maxent.species.input.times.settings import TimeSettings
-from maxent.species.judging import fit_sample
 from maxent.species.libraries import geo
 from maxent.species.projecting import project
 from maxent.species.projecting.in_time import project_in_time
@@ -81,12 +79,11 @@ _HELD_OUT = {  # whose AUC is shown where there are no test records
 class Shared:
     """What all species of a run have in common; it is sent to worker processes as it is.
 
-    ``inputs`` is the digest of the files that they share, see ``fingerprints.py``; ``lenders`` are
-    the densities of the species that lend strength to each other; ``whole`` the layers whose cells
-    are fitted in windows, None where those of the regions are fitted; ``grid`` that of the layers,
-    and ``extent`` the polygons that maps are cut to, None for none; ``times`` what was asked of
-    time, None where layers have none; ``sources`` is how surveys and counts are used, None for
-    presences alone.
+    ``inputs`` is the digest of the files that they share, see ``fingerprints.py``; ``whole`` the
+    layers whose cells are fitted in windows, None where those of the regions are fitted; ``grid``
+    that of the layers, and ``extent`` the polygons that maps are cut to, None for none; ``times``
+    what was asked of time, None where layers have none; ``sources`` is how surveys and counts are
+    used, None for presences alone.
     """
 
     settings: Settings
@@ -98,7 +95,6 @@ class Shared:
     lambdas: bool = False
     maps: bool = True
     inputs: str = ""
-    lenders: Mapping[str, FittedDensity] = field(default_factory=dict)
     whole: WholeLayers | None = None
     grid: Grid | None = None
     extent: StudyRegion | None = None
@@ -138,8 +134,6 @@ def fit_job(
     stage("records")
     prepared, region = ready(job, shared)
     shared.settings.check_tested(prepared.test is not None)
-    others = {name: d for name, d in shared.lenders.items() if name != job.species}
-    shared = replace(shared, lenders=others)
     kept: list[str] = []
     with staged(job.folder, job.overwrite, kept.append) as place:
         result = _write_species(prepared, region, job.joint, shared, place, stage, client)
@@ -155,13 +149,6 @@ def _told(job: Job, shared: Shared) -> set[str]:
     told = {*job.notes} if job.prepared is None else {*job.prepared.notes}
     region = None if shared.regions is None else shared.regions.shared
     return told if region is None else told | {*region.notes}
-
-
-def lend(job: Job, shared: Shared) -> FittedDensity:
-    """The density of a species' own records, for the others."""
-    sample = ready(job, shared)[0].train
-    categorical = tuple(c for c in shared.categorical if c in sample.X.columns)
-    return fit_sample(shared.settings.recipe(categorical), sample)
 
 
 def ready(job: Job, shared: Shared) -> tuple[Prepared, Region | None]:
@@ -214,7 +201,6 @@ def _write_species(
         labels=None if region is None else region.labels,
         grid=None if region is None else region.grid,
         command=shared.command,
-        lenders=shared.lenders if settings.share else None,
         whole=whole,
         joint=joint,
         stage=stage,
@@ -533,18 +519,9 @@ def _summary(
             f"{drawn.name}: {drawn.presence_in_words()}" for drawn in result.maps if drawn.presence
         ],
         "change": [] if result.change is None else [c.describe() for c in result.change.changes],
-        "sharing": None if result.sharing is None else _sharing(result.sharing),
         "joint": None if result.borrowing is None else _joint(result.borrowing, files),
         "results": [{k: _plain(v) for k, v in r.items()} for r in tables.results_rows(result)],
     }
-
-
-def _sharing(told: Sharing) -> str:
-    """The choice in a few words, with both scores."""
-    word = "yes" if told.chosen else "no"
-    if not told.own:
-        return f"{word}: {told.reason}"
-    return f"{word}: held-out gain {told.own['gain']:.3f} alone, {told.shared['gain']:.3f} shared"
 
 
 def _joint(told: Borrowing, files: Mapping[str, str]) -> dict[str, Any]:

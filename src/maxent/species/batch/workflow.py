@@ -16,12 +16,12 @@ from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
 from maxent._support.terminal import in_words
-from maxent.density import FittedDensity, JointDensity
+from maxent.density import JointDensity
 from maxent.species import report
 from maxent.species.batch.cluster import ClusterSettings, Crew, check_files, spread
 from maxent.species.batch.fingerprints import of_file, of_rasters, of_values
 from maxent.species.batch.groups import file_names, fit_groups, missing, write_groups
-from maxent.species.batch.job import Job, Shared, begun, fingerprint, finished, fit_job, lend
+from maxent.species.batch.job import Job, Shared, begun, fingerprint, finished, fit_job
 from maxent.species.batch.keeping import SUMMARY
 from maxent.species.batch.locks import Lock
 from maxent.species.batch.outputs import (
@@ -70,10 +70,6 @@ _EVERY = 10.0  # seconds after which the table of all species is written again
 _PLACES_OF_TABLES = (
     "the places of the joint fit are the {} different rows of {} and {}; a background of the "
     "places where any of the species was recorded tells where people looked"
-)
-_WHERE_PEOPLE_LOOKED = (
-    "--share also lends where people looked, which records of one group have in common; take that "
-    "out with --target-group, --background-records, --bias or --bias-kernel"
 )
 
 
@@ -239,8 +235,6 @@ def fit_files(
         notes += more
         placed, more = _placed(visits, sources, layers, names)
         notes += more
-        if settings.share and group is None and bias is None and settings.bias_kernel is None:
-            notes.append(_WHERE_PEOPLE_LOOKED)
         if settings.spatial and surveyed.regions.shared is not None:
             with_places = surveyed.regions.shared.with_places()
             surveyed = replace(surveyed, regions=replace(surveyed.regions, shared=with_places))
@@ -511,7 +505,6 @@ class _Order:
     ) -> _Order:
         """With defaults, and settings that go together."""
         settings = settings or Settings()
-        _check_share_settings(settings)
         listener = listener or Silence()
         return cls(resolved(out), settings, jobs, cluster, overwrite, resume, listener)
 
@@ -556,10 +549,9 @@ def _run(
             "kernels have no place in a .lambdas file (--lambdas), and --joint and -f k make "
             "densities of kernels; leave --lambdas out"
         )
-    if shared.settings.share or groups:  # the results of each depend on the records of all
+    if groups:  # the results of each depend on the records of all
         prints = [fingerprint(job, shared) for job in queue]
-        told = [] if not groups else [str(dict(groups))]
-        shared = replace(shared, inputs=of_values(shared.inputs, prints, *told))
+        shared = replace(shared, inputs=of_values(shared.inputs, prints, str(dict(groups))))
     listener.begin([job.species for job in queue])
     rows: dict[str, dict[str, Any]] = {}
     waiting = []
@@ -574,8 +566,6 @@ def _run(
             rows[job.species] = kept
             listener.done(kept)
     _check_changed(waiting, len(queue))
-    if shared.settings.share and waiting:
-        shared = replace(shared, lenders=_lenders(queue, shared, crew, listener))
     joints: dict[str, JointDensity] = {}
     if groups and (waiting or missing(groups, out)):
         joints, parts, failed = fit_groups(queue, shared, groups, listener.stage)
@@ -639,36 +629,6 @@ def _fitted(
             yield row if isinstance(row, dict) else _failed(job, str(row))
 
 
-def _lenders(
-    queue: Sequence[Job], shared: Shared, crew: Crew, listener: Listener
-) -> dict[str, FittedDensity]:
-    """The densities of all species that have one; of the others it is said why they lend none."""
-    made: dict[str, Any] = {}
-    if not crew.hands_out(len(queue)):
-        for job in queue:
-            listener.stage(job.species, "fit, to lend")
-            made[job.species] = _lend(job, shared)
-    else:
-        with closing(crew.work(_lend, queue, shared)) as lent:
-            for job, density in lent:
-                listener.stage(job.species, "fit, to lend")
-                made[job.species] = density
-    # in the order of the queue, however many processes there are
-    found = {job.species: made[job.species] for job in queue}
-    for name, answer in found.items():
-        if not isinstance(answer, FittedDensity):
-            listener.note(f"{name} lends nothing to the others: {answer}")
-    return {name: d for name, d in found.items() if isinstance(d, FittedDensity)}
-
-
-def _lend(job: Job, shared: Shared, lock: Lock | None = None) -> FittedDensity | str:
-    """The density of a species, or in words why there is none."""
-    try:
-        return lend(job, shared)
-    except Exception as error:
-        return in_words(error).removeprefix(f"{job.species}: ")
-
-
 def _work(job: Job, shared: Shared, lock: Lock | None) -> dict[str, Any]:
     """In a process of its own, which holds the lock of the folder for as long as it lives."""
     if not job.overwrite:
@@ -707,30 +667,17 @@ def _check_changed(waiting: Sequence[Job], n_species: int) -> None:
         )
 
 
-def _check_share_settings(settings: Settings) -> None:
-    if settings.share and settings.select is not None:
-        raise ValueError(
-            "--share needs the same variables for all species, and --select chooses for each; "
-            "give one of them"
-        )
-    if settings.share and settings.entropy != "shannon":
-        raise ValueError(
-            f"--share takes means of log densities, entropy shannon; got {settings.entropy!r}"
-        )
-
-
 def _check_lending(settings: Settings, names: Sequence[str], one_background: bool = True) -> None:
     """Refuse to lend where nobody could, or where densities are not over the same places."""
-    if not (settings.share or settings.joint):
+    if not settings.joint:
         return
-    flag = "--joint" if settings.joint else "--share"
     if len(names) < 2:
         raise ValueError(
-            f"{flag} lends strength between several species, and there is one: {names[0]}"
+            f"--joint lends strength between several species, and there is one: {names[0]}"
         )
     if not one_background:
         raise ValueError(
-            f"{flag} compares densities over one background, and a study region around the records "
+            "--joint compares densities over one background, and a study region around the records "
             "of each species (--buffer, --hull, --ecoregions) gives each its own; give --region, "
             "or none"
         )

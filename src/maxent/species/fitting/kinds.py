@@ -38,7 +38,6 @@ def check_kinds(settings: Settings, *, held_out: bool, presences: bool) -> None:
     """Refuse settings that say nothing of several kinds of records, or are not done with them."""
     for asked, flag, why in (
         (settings.joint, "--joint", "fits presences of many species"),
-        (settings.share, "--share", "takes means of densities of presences"),
         (settings.replicates, "--replicates", "draws presences anew"),
         (settings.select == "forward", "--select forward", "adds variables by presences alone"),
         (settings.preset, "--preset", "makes one point of equal rows"),

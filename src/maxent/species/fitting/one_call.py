@@ -117,8 +117,6 @@ def fit(
     if sources is not None:
         held_out = test is not None or settings.test_share > 0
         check_kinds(settings, held_out=held_out, presences=sources.kind == PRESENCES)
-    if settings.share:
-        raise ValueError("share needs several species, and one is fitted here: see fit_files")
     times = _times(dates, times)
     with ExitStack() as files:
         if times is not None and sources is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -18,19 +18,13 @@ from maxent.species.fitting.joint import Joint
 from maxent.species.fitting.kinds import KindsFit, check_kinds, fit_kinds, refits
 from maxent.species.fitting.results import BlockSize, Replicates, Sample, SpeciesResult
 from maxent.species.fitting.settings import Settings
-from maxent.species.fitting.sharing import Shared, share
 from maxent.species.input.layers.grid import Grid
 from maxent.species.judging import bands
 from maxent.species.judging.refits import sample_task
-from maxent.species.judging.replicates import Refit, suitable_kind
+from maxent.species.judging.replicates import suitable_kind
 from maxent.species.judging.spatial_folds import block_size
 from maxent.species.study.samples import Prepared
 from maxent.species.study.selection import selected
-
-_OF_OWN = (
-    "cross-validation and replicates refit the shared density; the jackknife and the responses to "
-    "single variables are of the species' own model, and response curves have no bands"
-)
 
 _OF_JOINT = (
     "map, evaluation, cross-validation and replicates are of the joint density; the jackknife and "
@@ -52,7 +46,6 @@ def fit_species(
     labels: dict[str, str] | None = None,
     grid: Grid | None = None,
     command: str = "",
-    lenders: Mapping[str, FittedDensity] | None = None,
     whole: Callable[[Recipe, Sample], tuple[FittedDensity, list[str]]] | None = None,
     joint: Joint | None = None,
     stage: Callable[[str], None] = lambda name: None,
@@ -73,8 +66,6 @@ def fit_species(
         The grid of the layers.
     command : str, default ""
         The command that repeats the run, for the report.
-    lenders : dict of FittedDensity, default None
-        Densities of other species, for ``settings.share``.
     whole : callable, default None
         (recipe, sample) -> density over more cells than those of the sample, which is used for all
         else, and notes.
@@ -84,8 +75,6 @@ def fit_species(
         Called with the name of each step as it begins.
     """
     settings = settings or Settings()
-    if settings.share and lenders is None:
-        raise ValueError("share needs the densities of other species: give lenders=")
     if settings.joint and joint is None:
         raise ValueError("joint needs the species' part of a joint fit: give joint=")
     if prepared.kinds is not None:
@@ -118,11 +107,6 @@ def fit_species(
     size = _block_size(small, model, settings) if joint is None else joint.blocks
     if joint is None and size is not None:
         notes.append(f"cross-validation: {size.describe()}")
-    sharing, refit = None, None
-    if settings.share and lenders is not None:
-        with clock("sharing"):
-            model, sharing, refit = _shared(recipe, sample, small, model, lenders, settings, size)
-        notes.append(f"{prepared.species}: {sharing.describe()}")
     if settings.intervals != "none" and model.weights.size:
         with clock("intervals"):
             model, said = bands.with_intervals(
@@ -147,13 +131,11 @@ def fit_species(
             replicates = _refits_of_kinds(several, recipe, prepared, settings, size, notes)
         notes.append(_OF_KINDS)
     elif joint is None:
-        replicates, models = _replicated(recipe, small, settings, clock, notes, refit, size)
+        replicates, models = _replicated(recipe, small, settings, clock, notes, size)
     else:
         with clock("cross-validation"):
             replicates, models = _refits_of(joint, recipe, small, settings, grid)
         notes.append(_OF_JOINT)
-    if refit is not None:
-        notes.append(_OF_OWN)
     result = SpeciesResult(
         species=prepared.species,
         model=model,
@@ -177,7 +159,7 @@ def fit_species(
             small,
             settings,
             clock,
-            refit is None and joint is None,
+            joint is None,
             several is not None,
         ),
         maps=[],
@@ -187,7 +169,6 @@ def fit_species(
         study=prepared.study,
         collinearity=collinearity,
         selection=prepared.selection,
-        sharing=sharing,
         borrowing=None if joint is None else joint.borrowing,
         n_cells=n_cells,
         origins=prepared.origins,
@@ -277,30 +258,6 @@ def _listed(settings: Settings, prepared: Prepared) -> dict[str, Any]:
     return listed | {"bias": f"{prepared.effort}, as {settings.bias}"}
 
 
-def _shared(
-    recipe: Recipe,
-    sample: Sample,
-    small: Sample,
-    own: FittedDensity,
-    lenders: Mapping[str, FittedDensity],
-    settings: Settings,
-    size: BlockSize | None,
-) -> Shared:
-    return share(
-        recipe,
-        sample,
-        own,
-        lenders,
-        kind=_folds(sample, settings)[0],
-        n=settings.folds,
-        seed=settings.seed,
-        judged_on=small,
-        n_jobs=num_threads(),
-        verbose=settings.verbose,
-        blocks=size,
-    )
-
-
 def _block_size(sample: Sample, model: FittedDensity, settings: Settings) -> BlockSize | None:
     """The size of blocks, where one was asked for."""
     if settings.block_size is None:
@@ -359,7 +316,6 @@ def _replicated(
     settings: Settings,
     clock: _Clock,
     notes: list[str],
-    refit: Refit | None,
     size: BlockSize | None,
 ) -> tuple[list[Replicates], list[FittedDensity]]:
     made: list[Replicates] = []
@@ -369,7 +325,6 @@ def _replicated(
         "seed": settings.seed,
         "n_jobs": num_threads(),
         "verbose": settings.verbose,
-        "refit": refit,
     }
     if kind != "none" and presences < settings.folds:
         notes.append(f"no cross-validation: {presences} records for {settings.folds} folds")

@@ -783,7 +783,7 @@ class SpeciesResult:
     selection : Selection or None
         Which of them were used.
     sharing : Sharing or None
-        Whether the other species of the run lent strength, None where that was not asked.
+        Of folders of `fit --share`, which ``--joint`` took the place of.
     borrowing : Borrowing or None
         The joint fit of the species of the run, None where each was fitted by itself.
     n_cells : int or None

@@ -87,9 +87,6 @@ class Settings:
         Regularization multiplier.
     preset : "maxent" or "maxnet", default None
         Features and tables of that program.
-    share : bool, default False
-        Whether the other species of the run lend strength, where cross-validation of a species' own
-        records says that it helps (``maxent.species.fitting.sharing``).
     joint : bool, default False
         Whether the species of the run are fitted as one problem, over the places with a record of
         any of them, and borrow from those that respond alike (``maxent.species.fitting.joint``).
@@ -191,12 +188,6 @@ class Settings:
         "Take features and tables of constants from maxent or maxnet.",
         MODEL,
         choices=(None, "maxent", "maxnet"),
-        with_swd=ALWAYS,
-    )
-    share: bool = option(
-        False,
-        "Let several species lend strength to each other where cross-validation says so.",
-        MODEL,
         with_swd=ALWAYS,
     )
     joint: bool = option(
@@ -369,8 +360,6 @@ class Settings:
         check_block_size(self.block_size)
         if self.block_size is not None and self.cv != "blocks":
             raise ValueError(f"block_size has no effect on cv {self.cv}; give --cv blocks")
-        if self.share and self.cv == "none":
-            raise ValueError("share is decided by cross-validation, so cv cannot be none")
         self._check_intervals()
         self._check_joint()
 
@@ -381,11 +370,6 @@ class Settings:
         if self.entropy != "shannon":
             raise ValueError(
                 f"intervals are of Gibbs densities, entropy shannon; got {self.entropy!r}"
-            )
-        if self.share:
-            raise ValueError(
-                "intervals are of a species' own density, and --share takes a mean with those of "
-                "others, whose errors are not known here: leave out one of them"
             )
         if self.intervals == "bootstrap" and self.joint:
             raise ValueError(
@@ -412,12 +396,6 @@ class Settings:
                     "species fitted together (--joint)"
                 )
             return
-        if self.share:
-            raise ValueError(
-                "joint and share are two ways to lend strength between species; choose one: "
-                "--joint fits all species as one problem over the places with any record, --share "
-                "takes means of their own densities where cross-validation says so"
-            )
         if self.entropy != "shannon":
             raise ValueError(f"joint fits Gibbs densities, entropy shannon; got {self.entropy!r}")
         if self.select is not None:

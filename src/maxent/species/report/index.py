@@ -59,8 +59,8 @@ def write_index(
 
     A row holds species, status ("ok" or "failed"), error, report and thumbnail (relative to the
     folder), n_records, auc, test_auc, test_auc_of (what was held out), gain, gap, seconds,
-    sharing (whether it was shared with other species, in words) and joint (the fields of a
-    ``Borrowing`` and the names of the files of its group); what it lacks stays empty.
+    joint (the fields of a ``Borrowing`` and the names of the files of its group); what it lacks
+    stays empty.
 
     Parameters
     ----------
@@ -79,11 +79,8 @@ def write_index(
     said = f"{count(len(rows) - failed)} species fitted"
     if failed:
         said += f", {count(failed)} failed"
-    shared = any(row.get("sharing") is not None for row in rows)
     fitted_together = any(row.get("joint") is not None for row in rows)
     head, right = list(_HEAD), list(range(3, len(_HEAD)))
-    if shared:
-        head.append("Shared")
     if fitted_together:
         right += range(len(head), len(head) + len(_JOINT))
         head += [*_JOINT, "Most like"]
@@ -93,7 +90,6 @@ def write_index(
         [
             [
                 *_row(row, folder),
-                *([row.get("sharing")] if shared else []),
                 *(_joint_row(row.get("joint")) if fitted_together else []),
             ]
             for row in rows

@@ -235,8 +235,6 @@ def why_in_memory(settings: Settings, biased: bool, grouped: bool) -> str | None
             f"--preset {settings.preset} makes one point of equal cells, which lie in several "
             "windows"
         )
-    if settings.share:
-        return "--share compares the densities of species over one table of cells"
     if settings.bias == "background" and (biased or settings.bias_kernel is not None):
         return (
             "a background of all cells cannot be drawn in proportion to effort; take it out of the "

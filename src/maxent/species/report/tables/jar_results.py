@@ -13,7 +13,6 @@ from maxent.species.fitting.results import (
     Borrowing,
     Jackknife,
     Replicates,
-    Sharing,
     SpeciesResult,
 )
 from maxent.species.report.tables.text import csv_bytes, is_known
@@ -180,20 +179,9 @@ def _additions(result: SpeciesResult) -> Row:
             row[f"Test {_SCORES.get(key, key)}"] = value
     if result.jackknife is not None:
         row |= _jackknife_columns(result.jackknife, {"auc": "Training AUC"})
-    row |= _sharing(result.sharing)
     row |= _joint(result.borrowing)
     row["Duality gap"] = result.model.certificate.gap
     row["Seconds"] = float(sum(result.seconds.values()))
-    return row
-
-
-def _sharing(told: Sharing | None) -> Row:
-    if told is None:
-        return {}
-    row: Row = {"Shared with other species": "yes" if told.chosen else "no"}
-    for way, scores in (("alone", told.own), ("shared", told.shared)):
-        row[f"Held-out gain {way}"] = scores.get("gain")
-        row[f"Held-out AUC {way}"] = scores.get("auc")
     return row
 
 
