@@ -272,6 +272,7 @@ TYPED = {
 
 
 TOGETHER = {  # which do not go with some of the others
+    "--intervals": ("laplace", "laplace"),
     "--joint": (None, True),
     "--group-column": ("family", "family"),
     "--spatial": (None, True),
