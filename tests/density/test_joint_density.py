@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -103,6 +105,29 @@ def test_rounds_are_the_reweighting_that_is_stated():
     given = mx.JointRecipe(relation=relation, tol=1e-9).fit(X, Y, NAMES)
     learned = recipe.fit(X, Y, NAMES)
     assert np.allclose(given.predict(X), learned.predict(X), rtol=1e-3)
+
+
+def test_the_first_rounds_see_a_sample_of_many_places():
+    rng = np.random.default_rng(3)
+    places = rng.normal(size=(6_000, 3))
+    likely = np.exp(places[:, :2] @ RESPONSE)
+    likely /= likely.sum(axis=0)
+    counts = np.column_stack(
+        [rng.multinomial(n, p) for n, p in zip(NUMBERS, likely.T, strict=True)]
+    )
+    whole = mx.JointRecipe(Kernel(landmarks=60))
+    recipe = replace(whole, memory=2_000 * 4 * SPECIES)
+    task = recipe.pose(recipe.read(places, counts))
+    chosen, mass = task._sample
+    assert 1_000 < len(chosen) <= 2_000
+    assert mass.sum() == pytest.approx(len(places), rel=0.1)  # a sample that stands for all
+    sampled, full = recipe.fit(places, counts), whole.fit(places, counts)
+    assert sampled.certificate.gap <= 1e-6  # of the problem over all places
+    apart = sampled.correlations() - full.correlations()
+    assert 0 < np.abs(apart).max() < 0.15
+    logs = (joint.predict(places, "log") for joint in (sampled, full))
+    for a, b in zip(*(log.T for log in logs), strict=True):
+        assert np.corrcoef(a, b)[0, 1] > 0.98
 
 
 def test_sparse_counts_frames_and_integers_are_the_same(joint):

@@ -19,6 +19,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,12 +29,13 @@ from maxent import io
 from maxent._support.checks import positive
 from maxent._support.jobs import in_threads
 from maxent._support.threads import one_blas_thread
-from maxent.core.entropies import Shannon
+from maxent.core.entropies import Entropy, Relative, Shannon
 from maxent.core.maps import JointMap
 from maxent.core.potentials import Coupled, Potential, Quadratic, Spiked
 from maxent.core.problem import Problem
 from maxent.core.solvers import JointNewton
 from maxent.core.solvers.base import ConvergenceWarning, Solution
+from maxent.core.solvers.joint_newton import drawn_cells
 from maxent.density.explanation import MeanPlace
 from maxent.density.joint import JointDensity, design
 from maxent.density.model import Certificate, FittedDensity
@@ -45,6 +47,7 @@ from maxent.features.cells import is_frame, missing_rows, take_rows
 from maxent.rows.arrays import Array
 
 _ON_THE_WAY = 1e-3  # gap to which the rounds before the last are solved: A changes little by less
+_LEAST_PLACES, _PLACES_PER_FEATURE = 2_000, 10  # of the sample that these rounds see
 _TABLE = 257  # entries of the stored cumulative distribution of a species
 _ROUNDED = 1e-5  # by which float32 may take a place below its own value
 _WORDS = 5  # names that a message lists
@@ -96,7 +99,8 @@ class JointRecipe:
     tol : float, default 1e-6
         Duality gap at which to stop, in nats per record.
     memory : int, default 512 MiB
-        Bytes of distributions that are kept for Newton's method.
+        Bytes of distributions that are kept for Newton's method. Where those of all places take
+        more, the rounds before the last see a sample of the places; the last sees all.
     missing : "error" or "drop", default "error"
         What to do with rows that have a missing value.
     prevalence : float, default 0.5
@@ -258,14 +262,37 @@ class JointTask:
 
     def problem(self, potential: Potential, exact: bool = False) -> Problem:
         """The problem with a potential of the flattened weights (features, species)."""
-        species = len(self.data.species)
+        return self._posed(Shannon(), self.Z, potential, exact)
+
+    def _posed(self, entropy: Entropy, Z: Array, potential: Potential, exact: bool) -> Problem:
         target = np.asarray(self._sums / self.n).ravel()
         weights = self.data.n_presences / self.n
-        return Problem(
-            Shannon(), JointMap(self.Z, species, exact), potential, target=target, weights=weights
-        )
+        features = JointMap(Z, len(self.data.species), exact)
+        return Problem(entropy, features, potential, target=target, weights=weights)
 
-    @property
+    def _way_problem(self, potential: Potential) -> Problem:
+        """The problem of a round before the last, over a sample of many places.
+
+        Its sums over the places are weighted, and the means of the features at records are those
+        of all of them: A has errors of the sample, the last round has none.
+        """
+        if self._sample is None:
+            return self.problem(potential)
+        chosen, mass = self._sample
+        return self._posed(Relative(Shannon(), mass), self.Z[chosen], potential, exact=False)
+
+    @cached_property
+    def _sample(self) -> tuple[Array, Array] | None:
+        """Places and their masses, half of them drawn evenly and half by records; None for all."""
+        places, species = self.data.counts.shape
+        most = self.recipe.memory // (species * self.Z.itemsize)
+        most = max(int(most), _LEAST_PLACES, _PLACES_PER_FEATURE * self.Z.shape[1])
+        if most >= places:
+            return None
+        records = np.asarray(self.data.counts.sum(axis=1), dtype=np.float64).ravel()
+        return drawn_cells(records, most)
+
+    @cached_property
     def _sums(self) -> Array:
         """`Z'Y` in float64."""
         total = np.zeros((self.Z.shape[1], len(self.data.species)))
@@ -288,7 +315,8 @@ class JointTask:
         for left in range(rounds, -1, -1):
             tol = recipe.tol if not left else max(recipe.tol, _ON_THE_WAY)
             solver = JointNewton(tol, memory=recipe.memory, verbose=recipe.verbose)
-            solution = solver.run(self.problem(self.coupled(relation)), w)
+            posed = self._way_problem if left else self.problem
+            solution = solver.run(posed(self.coupled(relation)), w)
             w = solution.w
             if left:
                 relation = related(w.reshape(-1, size), recipe.mix)

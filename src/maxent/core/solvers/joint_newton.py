@@ -276,11 +276,17 @@ def _sample(features: JointMap, state: State, base: Array | None, most: int) -> 
     features.over_distributions(state.w, base, use)
     for part in sums:
         mean += part
-    chance = 0.5 * mean / mean.sum() + 0.5 / mean.size
-    rng = np.random.default_rng(0)
-    chosen = np.unique(rng.choice(mean.size, size=max(most, 1), p=chance))
-    hit = -np.expm1(max(most, 1) * np.log1p(-chance[chosen]))
-    return chosen, (1 / hit).astype(features.products)
+    chosen, mass = drawn_cells(mean, most)
+    return chosen, mass.astype(features.products)
+
+
+def drawn_cells(likely: Array, number: int, seed: int = 0) -> tuple[Array, Array]:
+    """Cells drawn half by ``likely`` and half evenly, each once, and 1 / their chances."""
+    number = max(number, 1)
+    chance = 0.5 * likely / likely.sum() + 0.5 / likely.size
+    chosen = np.unique(np.random.default_rng(seed).choice(likely.size, size=number, p=chance))
+    hit = -np.expm1(number * np.log1p(-chance[chosen]))
+    return chosen, 1 / hit
 
 
 def _reached(

@@ -51,7 +51,8 @@ class MultiDensity(TableEstimator):
     tol : float, default 1e-6
         Duality gap at which to stop, in nats per record.
     memory : int, default 512 MiB
-        Bytes of distributions that are kept for Newton's method.
+        Bytes of distributions that are kept for Newton's method. Where those of all places take
+        more, the rounds before the last see a sample of the places; the last sees all.
     missing : "error" or "drop", default "error"
         What to do with rows that have a missing value.
     prevalence : float, default 0.5
