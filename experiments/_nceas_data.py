@@ -25,6 +25,7 @@ Array = NDArray[Any]
 REGIONS = ("AWT", "CAN", "NSW", "NZ", "SA", "SWI")
 FOLDS = 4
 BLOCKS = 10  # along the longer side of a region
+FEWEST = 5  # sites that are handed out at least
 # the surveys of New South Wales, merged to biological groups as in Phillips et al. 2009
 _MERGED = {
     "ba": "bats",
@@ -124,14 +125,14 @@ class Region:
     def visited(
         self, species: Sequence[str], share: float, seed: int, blocked: bool = False
     ) -> tuple[Array, Array]:
-        """A random share of the sites surveyed for species, two at least: rows, and who was found.
+        """A random share of the sites surveyed for species, and who was found there.
 
         ``blocked``: whole blocks of sites, each that does not go beyond the share, in random order;
         the smallest block where none is small enough.
         """
         seen = _survey(self.folder, self.name)[list(species)]
         inside = np.flatnonzero(seen.notna().all(axis=1))
-        size = max(round(share * inside.size), 2)
+        size = max(round(share * inside.size), FEWEST)
         rng = np.random.default_rng(seed)
         if blocked:
             rows = inside[_whole_blocks(self.site_blocks[inside], size, rng)]
