@@ -25,6 +25,7 @@ Array = NDArray[Any]
 REGIONS = ("AWT", "CAN", "NSW", "NZ", "SA", "SWI")
 FOLDS = 4
 BLOCKS = 10  # along the longer side of a region
+FEWEST = 5  # sites that are handed out at least
 # the surveys of New South Wales, merged to biological groups as in Phillips et al. 2009
 _MERGED = {
     "ba": "bats",
@@ -114,12 +115,29 @@ class Region:
         numbers = [c for c in self.predictors if c not in self.categorical]
         return kept.astype(dict.fromkeys(numbers, np.float64))
 
-    def visited(self, species: Sequence[str], share: float, seed: int) -> tuple[Array, Array]:
-        """A random share of the sites surveyed for species: their rows, and who was found."""
+    @cached_property
+    def site_blocks(self) -> Array:
+        """The block of every evaluation site: cells of a grid, as many as the records have."""
+        xy = self.site_places - self.site_places.min(axis=0)
+        cell = np.floor(xy * BLOCKS / float(xy.max())).astype(np.int64)
+        return np.unique(cell, axis=0, return_inverse=True)[1].ravel()
+
+    def visited(
+        self, species: Sequence[str], share: float, seed: int, blocked: bool = False
+    ) -> tuple[Array, Array]:
+        """A random share of the sites surveyed for species, and who was found there.
+
+        ``blocked``: whole blocks of sites, each that does not go beyond the share, in random order;
+        the smallest block where none is small enough.
+        """
         seen = _survey(self.folder, self.name)[list(species)]
         inside = np.flatnonzero(seen.notna().all(axis=1))
+        size = max(round(share * inside.size), FEWEST)
         rng = np.random.default_rng(seed)
-        rows = np.sort(rng.choice(inside, round(share * inside.size), replace=False))
+        if blocked:
+            rows = inside[_whole_blocks(self.site_blocks[inside], size, rng)]
+        else:
+            rows = np.sort(rng.choice(inside, size, replace=False))
         return rows, seen.iloc[rows].to_numpy(dtype=np.float64)
 
     def score(
@@ -206,6 +224,17 @@ class Group:
         both = pd.concat([rows, self.background], ignore_index=True)
         y = np.repeat([1.0, 0.0], [len(rows), len(self.background)])
         return Table(self.region.variables(both), both[["x", "y"]].to_numpy(), y)
+
+
+def _whole_blocks(block: Array, size: int, rng: np.random.Generator) -> Array:
+    """The rows of random blocks that together have ``size`` rows at most."""
+    names, sizes = np.unique(block, return_counts=True)
+    left, taken = size, []
+    for k in rng.permutation(names.size):
+        if sizes[k] <= left:
+            taken.append(names[k])
+            left -= sizes[k]
+    return np.flatnonzero(np.isin(block, taken or names[np.argmin(sizes)]))
 
 
 @lru_cache

@@ -398,7 +398,7 @@ def run_rare(
         for seed in range(draws)
     ]
     table = pd.DataFrame(_gathered(work_rare, todo, processes))
-    per_species = table.groupby(["records", "variant", "species"], sort=False)["auc"].mean()
+    per_species = table.groupby(["records", "variant", "species"])["auc"].mean()
     found = []
     for few in records:
         bases = {base: per_species[few, base] for base in ("own", "A = I") if base in names}

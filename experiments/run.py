@@ -44,6 +44,7 @@ EXPERIMENTS = (
     "hierarchies",
     "nceas",
     "integrated",
+    "source_bias",
     "alignments",
     "ocr_letters",
     "chunking",

@@ -10,7 +10,13 @@ from tools import needs
 
 pd = needs("pandas")
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from experiments import hierarchies, shrinkage, synthetic_chains  # noqa: E402
+from experiments import (  # noqa: E402
+    _nceas_data,
+    hierarchies,
+    integrated,
+    shrinkage,
+    synthetic_chains,
+)
 from experiments.run import RESULTS  # noqa: E402
 
 
@@ -151,3 +157,23 @@ def test_the_page_of_the_density_paper_counts_the_solvers_that_came_to_an_end():
     page = (RESULTS.parents[1] / "docs" / "papers" / "density.md").read_text()
     assert "came to an end on one, `PLUMMET` on none (with\ngaps from 0.09 to 3.1)" in page
     assert "its overrelaxed form on four" in page
+
+
+# -- surveys of the NCEAS regions ------------------------------------------------------------------
+
+
+def test_blocks_of_sites_are_handed_out_whole_and_not_beyond_the_share():
+    rng = np.random.default_rng(0)
+    block = rng.permutation(np.repeat([3, 7, 8, 9], [40, 5, 6, 30]))
+    rows = _nceas_data._whole_blocks(block, 15, rng)
+    assert sorted(np.unique(block[rows])) == [7, 8]
+    assert len(rows) == 11
+    assert set(block[_nceas_data._whole_blocks(block, 2, rng)]) == {7}  # the smallest
+
+
+def test_folds_of_blocks_do_not_cut_them():
+    block = np.repeat([1, 4, 5, 6, 7, 8, 9], [2, 30, 1, 8, 1, 1, 1])
+    fold = integrated._folds(block)
+    assert len(np.unique(fold)) == integrated.FOLDS
+    assert all(len(np.unique(fold[block == b])) == 1 for b in np.unique(block))
+    assert integrated._folds(np.zeros(4)) is None

@@ -106,16 +106,18 @@ def held_out_weights(
             f"source {target!r} has too few records ({source.n_records:g}) to hold some of them out"
         )
     for k in used:
+        kept: list[Array | None] = [np.ones(s.n_rows, bool) for s in task.sources]
+        kept[place] = fold != k
         start = None
+        made: dict[bool, SourcesTask] = {}  # the same rows for each weight above 0
         for weight, deviation in found:
-            kept: list[Array | None] = [np.ones(s.n_rows, bool) for s in task.sources]
-            kept[place] = fold != k
-            if not weight:
-                kept = [rows if i == place else None for i, rows in enumerate(kept)]
-            train = task.among(kept)
-            train = replace(
-                train, sources=tuple(_standing(train.sources, target, weight, deviation))
-            )
+            used_all = weight > 0
+            if used_all not in made:
+                made[used_all] = task.among(
+                    [rows if used_all or i == place else None for i, rows in enumerate(kept)]
+                )
+            told = _standing(made[used_all].sources, target, weight, deviation)
+            train = replace(made[used_all], sources=tuple(told))
             size = train.problem.features.n_features
             w0: Array | None = start if start is not None and start.size == size else None
             start = train.solve(w0, tol=_TOLERANCE).w
