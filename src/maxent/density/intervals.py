@@ -51,10 +51,13 @@ class Uncertainty(Protocol):
     def method(self) -> str:
         """ "laplace" or "bootstrap"."""
 
-    def ends(
-        self, density: FittedDensity, cells: Cells, output: str, level: float, clamp: bool
-    ) -> Interval:
-        """The interval of an output at some cells."""
+    def deviation(
+        self, density: FittedDensity, cells: Cells, output: str, clamp: bool = True
+    ) -> Array:
+        """Standard deviation of the log density, or of the exponent of the cloglog output."""
+
+    def scaled_deviation(self, density: FittedDensity, cells: Cells, clamp: bool = True) -> Array:
+        """Standard deviation of the log of an intensity, whose scale is known."""
 
     def exponents(
         self, density: FittedDensity, cells: Cells, n: int, seed: int, clamp: bool
@@ -119,14 +122,6 @@ class Laplace:
             found[rows] = np.sqrt(np.maximum(inner, 0.0))
         return found
 
-    def ends(
-        self, density: FittedDensity, cells: Cells, output: str, level: float, clamp: bool
-    ) -> Interval:
-        """The interval of an output at some cells."""
-        theta = density.scorer.scores(cells, clamp)
-        reach = quantile(level) * self.deviation(density, cells, output, clamp)
-        return Interval(*(density.output(theta + s * reach, output) for s in (-1, 1)))
-
     def exponents(
         self, density: FittedDensity, cells: Cells, n: int, seed: int, clamp: bool
     ) -> Array:
@@ -188,17 +183,15 @@ class Refits:
             found[rows] = features @ self.weights + shift
         return found
 
-    def ends(
-        self, density: FittedDensity, cells: Cells, output: str, level: float, clamp: bool
-    ) -> Interval:
-        """The fit and z times the deviation of the refits to both sides.
+    def deviation(
+        self, density: FittedDensity, cells: Cells, output: str, clamp: bool = True
+    ) -> Array:
+        """Standard deviation of the log density, or of the exponent of the cloglog output.
 
         Refits see some records several times, and are steeper than the fit: their percentiles lie
         to one side of it, and hold the truth less often (experiments.interval_coverage).
         """
-        theta = density.scorer.scores(cells, clamp)
-        reach = quantile(level) * self.logs(density, cells, output, clamp).std(axis=1, ddof=1)
-        return Interval(*(density.output(theta + s * reach, output) for s in (-1, 1)))
+        return np.asarray(self.logs(density, cells, output, clamp).std(axis=1, ddof=1))
 
     def scaled_deviation(self, density: FittedDensity, cells: Cells, clamp: bool = True) -> Array:
         """Standard deviation of the log of an intensity, whose scale is known."""
@@ -212,6 +205,16 @@ class Refits:
         """The fit and the deviations of all refits from their mean, whatever ``n``."""
         logs = self.logs(density, cells, "cloglog", clamp)
         return logs + (fitted_exponents(density, cells, clamp) - logs.mean(axis=1))[:, None]
+
+
+def ends(
+    density: FittedDensity, cells: Cells, output: str, level: float, clamp: bool = True
+) -> Interval:
+    """The interval of an output at some cells: the fit, z times its deviation to both sides."""
+    known = density.known_uncertainty()
+    theta = density.scorer.scores(cells, clamp)
+    reach = quantile(level) * known.deviation(density, cells, output, clamp)
+    return Interval(*(density.output(theta + s * reach, output) for s in (-1, 1)))
 
 
 def fitted_exponents(density: FittedDensity, cells: Cells, clamp: bool = True) -> Array:

@@ -12,6 +12,7 @@ import numpy as np
 
 from maxent.density import OUTPUTS, FittedDensity, fitted_density
 from maxent.density.explanation import Share, share_of
+from maxent.density.intervals import ends
 from maxent.features import Schema
 from maxent.features.cells import UNKNOWN, Cells
 from maxent.features.scoring import Scorer
@@ -379,10 +380,7 @@ class Plan:
         if self.replicates:
             yield from self._statistics(columns, cells)
         if ENDS[0] in self.maps:
-            known = model.known_uncertainty()
-            yield from zip(
-                ENDS, known.ends(model, cells, "cloglog", LEVEL, self.clamp), strict=True
-            )
+            yield from zip(ENDS, ends(model, cells, "cloglog", LEVEL, self.clamp), strict=True)
 
     def _apart(
         self, columns: Mapping[str, Array], cells: Cells, theta: Array
