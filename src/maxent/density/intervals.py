@@ -51,6 +51,10 @@ class Uncertainty(Protocol):
     def method(self) -> str:
         """ "laplace" or "bootstrap"."""
 
+    @property
+    def knows_scale(self) -> bool:
+        """Whether it is that of an intensity, whose scale is known."""
+
     def deviation(
         self, density: FittedDensity, cells: Cells, output: str, clamp: bool = True
     ) -> Array:
@@ -63,6 +67,14 @@ class Uncertainty(Protocol):
         self, density: FittedDensity, cells: Cells, n: int, seed: int, clamp: bool
     ) -> Array:
         """Exponents of cloglog maps that are as likely as one another, (cells, maps)."""
+
+    def sums(
+        self, density: FittedDensity, cells: Cells, size: Array, log_scale: float, clamp: bool
+    ) -> Array:
+        """What ``deviation_of_sum`` is found from, of cells of these sizes: it adds up."""
+
+    def deviation_of_sum(self, sums: Array) -> float:
+        """Standard deviation of the log of the sum of an intensity over cells."""
 
 
 @io.register
@@ -100,6 +112,11 @@ class Laplace:
         """How intervals are found."""
         return "laplace"
 
+    @property
+    def knows_scale(self) -> bool:
+        """Whether it is that of an intensity, whose scale is known."""
+        return self.scale is not None
+
     def deviation(
         self, density: FittedDensity, cells: Cells, output: str, clamp: bool = True
     ) -> Array:
@@ -121,6 +138,24 @@ class Laplace:
             inner += 2 * features @ self.scale[:-1] + self.scale[-1]
             found[rows] = np.sqrt(np.maximum(inner, 0.0))
         return found
+
+    def sums(
+        self, density: FittedDensity, cells: Cells, size: Array, log_scale: float, clamp: bool
+    ) -> Array:
+        """Slopes of the sum of an intensity, in the weights and in the log scale."""
+        expected = size * np.exp(density.scorer.scores(cells, clamp).astype(np.float64) + log_scale)
+        found = np.zeros(len(self.mean) + 1)
+        for rows, features in _design(density.operators, density, cells, clamp):
+            found[:-1] += expected[rows] @ features
+        found[-1] = expected.sum()
+        return found
+
+    def deviation_of_sum(self, sums: Array) -> float:
+        """Standard deviation of the log of the sum of an intensity over cells."""
+        assert self.scale is not None
+        slope = sums[:-1] / sums[-1]
+        inner = slope @ self.covariance @ slope + 2 * slope @ self.scale[:-1] + self.scale[-1]
+        return float(np.sqrt(max(inner, 0.0)))
 
     def exponents(
         self, density: FittedDensity, cells: Cells, n: int, seed: int, clamp: bool
@@ -173,6 +208,11 @@ class Refits:
         """How intervals are found."""
         return "bootstrap"
 
+    @property
+    def knows_scale(self) -> bool:
+        """Whether it is that of an intensity, whose scale is known."""
+        return self.log_scale is not None
+
     def logs(self, density: FittedDensity, cells: Cells, output: str, clamp: bool) -> Array:
         """The log density of each refit, or the exponent of its cloglog output."""
         found = np.empty((cells.n_cells, self.weights.shape[1]))
@@ -195,9 +235,21 @@ class Refits:
 
     def scaled_deviation(self, density: FittedDensity, cells: Cells, clamp: bool = True) -> Array:
         """Standard deviation of the log of an intensity, whose scale is known."""
+        return np.asarray(self._scaled_logs(density, cells, clamp).std(axis=1, ddof=1))
+
+    def sums(
+        self, density: FittedDensity, cells: Cells, size: Array, log_scale: float, clamp: bool
+    ) -> Array:
+        """The sum of the intensity of each refit."""
+        return np.asarray(size @ np.exp(self._scaled_logs(density, cells, clamp)))
+
+    def deviation_of_sum(self, sums: Array) -> float:
+        """Standard deviation of the log of the sum of an intensity over cells."""
+        return float(np.log(sums).std(ddof=1))
+
+    def _scaled_logs(self, density: FittedDensity, cells: Cells, clamp: bool) -> Array:
         assert self.log_scale is not None
-        log = self.logs(density, cells, "log", clamp) + self.log_partition + self.log_scale
-        return np.asarray(log.std(axis=1, ddof=1))
+        return self.logs(density, cells, "log", clamp) + self.log_partition + self.log_scale
 
     def exponents(
         self, density: FittedDensity, cells: Cells, n: int, seed: int, clamp: bool

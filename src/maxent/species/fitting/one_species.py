@@ -16,6 +16,7 @@ from maxent.density import FittedDensity, Recipe
 from maxent.species import judging
 from maxent.species.fitting.joint import Joint
 from maxent.species.fitting.kinds import KindsFit, check_kinds, fit_kinds, refits
+from maxent.species.fitting.kinds import with_intervals as intervals_of_kinds
 from maxent.species.fitting.results import BlockSize, Replicates, Sample, SpeciesResult
 from maxent.species.fitting.settings import Settings
 from maxent.species.fitting.sharing import Shared, share
@@ -35,12 +36,12 @@ _OF_OWN = (
 _OF_JOINT = (
     "map, evaluation, cross-validation and replicates are of the joint density; the jackknife and "
     "the responses to single variables are of a model of the species' own records, and response "
-    "curves have no bands"
+    "curves have bands with --intervals alone"
 )
 
 _OF_KINDS = (
     "map, evaluation, cross-validation and response curves are of the fit of all kinds of records; "
-    "response curves have no bands, and there is no jackknife"
+    "there is no jackknife, and response curves have bands with --intervals alone"
 )
 
 
@@ -124,15 +125,14 @@ def fit_species(
             model, sharing, refit = _shared(recipe, sample, small, model, lenders, settings, size)
         notes.append(f"{prepared.species}: {sharing.describe()}")
     if settings.intervals != "none" and model.weights.size:
+        how: dict[str, Any] = {"seed": settings.seed, "verbose": settings.verbose}
         with clock("intervals"):
-            model, said = bands.with_intervals(
-                recipe,
-                sample,
-                model,
-                settings.intervals,
-                seed=settings.seed,
-                verbose=settings.verbose,
-            )
+            if several is not None and prepared.kinds is not None:
+                model, said = intervals_of_kinds(
+                    several, sample, prepared.kinds, settings.intervals, **how
+                )
+            else:
+                model, said = bands.with_intervals(recipe, sample, model, settings.intervals, **how)
         notes.append(said)
     with clock("evaluation"):
         evaluation = judging.evaluate(model, sample, test)

@@ -588,6 +588,8 @@ class MapFiles:
         Of each variable of numbers its quantiles at 0, 1 ... 100 % over (a sample of) the cells.
     expected : float or None
         Of an intensity per km2 how many are expected over all cells drawn.
+    expected_ends : tuple of float or None
+        Lower and upper end of that, of 90 %; None where the model does not know.
     """
 
     name: str
@@ -609,6 +611,7 @@ class MapFiles:
     unlike: tuple[UnlikeUnits, ...] = field(default=(), metadata=io.LATER)
     quantiles: dict[str, Array] = field(default_factory=dict, metadata=io.LATER)
     expected: float | None = field(default=None, metadata=io.LATER)
+    expected_ends: tuple[float, float] | None = field(default=None, metadata=io.LATER)
 
     def presence_in_words(self) -> str:
         """Rule, value and area of the map of presence, in all and in the region; "" without one."""

@@ -101,7 +101,9 @@ def responses(
 
 
 def marginal_responses(model: Any, sample: Sample, n: int = 100) -> list[Response]:
-    """The marginal curves of :func:`responses`, without bands and models of one variable.
+    """The marginal curves of :func:`responses`, without models of one variable.
+
+    With bands where the density knows its intervals.
 
     Parameters
     ----------
@@ -114,8 +116,10 @@ def marginal_responses(model: Any, sample: Sample, n: int = 100) -> list[Respons
     """
     density = fitted_density(model)
     axes = _Axes.from_sample(density.schema, sample, n)
-    curves = enumerate(axes.marginal(density))
-    return [axes.response("marginal", v, curve, None) for v, curve in curves]
+    curves = axes.marginal(density)
+    bands = [None] * len(curves) if density.uncertainty is None else axes.bands(density)
+    pairs = enumerate(zip(curves, bands, strict=True))
+    return [axes.response("marginal", v, curve, band) for v, (curve, band) in pairs]
 
 
 def _resampler(task: DensityTask, whole: Fit | None) -> Callable[[Array], FittedDensity | None]:

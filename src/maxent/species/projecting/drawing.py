@@ -187,6 +187,7 @@ def project(
         unlike=tuple(unlike),
         quantiles=tally.quantiles(),
         expected=tally.expected if "intensity" in plan.maps and tally.expected else None,
+        expected_ends=plan.expected_ends(tally),
     )
 
 
