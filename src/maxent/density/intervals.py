@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 OUTPUTS = ("raw", "log", "cloglog", "logistic")  # those that intervals are known of
 METHODS = ("none", "laplace", "bootstrap")
+LEVEL = 0.9  # where none is said
 _BLOCK = 1 << 13  # cells whose features are written out at once
 
 

@@ -19,6 +19,7 @@ from maxent.core.solvers.base import Solution, Status
 from maxent.density.evidence import Evidence, RecordWeights
 from maxent.density.explanation import Explanation, MeanPlace, explain
 from maxent.density.intervals import (
+    LEVEL,
     Interval,
     Laplace,
     Refits,
@@ -387,7 +388,7 @@ class FittedDensity:
     def intervals(
         self,
         X: Any,
-        level: float = 0.9,
+        level: float = LEVEL,
         output: str = "raw",
         *,
         clamp: bool = True,

@@ -204,7 +204,7 @@ def project(
     found = [_encountered(written, settings.clamp), written.extent_in_words()]
     found += [written.presence_in_words()] if written.presence else []
     if written.expected is not None:
-        found.append(f"intensity: {written.expected:.3g} expected on all cells of the map")
+        found.append(f"intensity: {written.expected_in_words()} expected on all cells of the map")
     for said in found:
         tell_event("note", text=said)
     if quiet:

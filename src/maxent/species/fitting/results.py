@@ -15,6 +15,7 @@ import numpy as np
 
 from maxent import io
 from maxent.density import FittedDensity, fitted_density
+from maxent.density.intervals import LEVEL
 from maxent.evaluation import Variogram
 from maxent.rows.arrays import Array
 from maxent.species.batch.outputs import RESULT
@@ -533,6 +534,14 @@ class Response:
     high: Array | None = None
 
 
+def _three_digits(value: float) -> str:
+    """As no sum of an intensity is known better."""
+    if not np.isfinite(value) or value <= 0:
+        return f"{value:g}"
+    last = int(np.floor(np.log10(value))) - 2
+    return f"{round(value, -last):,.{max(0, -last)}f}"
+
+
 def _cells(cells: int, km2: float | None) -> str:
     return f"{cells:,} cells" if km2 is None else f"{cells:,} cells, {km2:,.0f} km2"
 
@@ -633,6 +642,16 @@ class MapFiles:
         if "present_km2" in inside:
             words += f", {inside['present_km2']:,.0f} of {inside['judged_km2']:,.0f} km2"
         return words
+
+    def expected_in_words(self) -> str:
+        """How many are expected, with its interval where it is known; "" where neither is."""
+        if self.expected is None:
+            return ""
+        said = _three_digits(self.expected)
+        if self.expected_ends is not None:
+            low, high = map(_three_digits, self.expected_ends)
+            said += f" ({LEVEL:.0%} interval {low} to {high})"
+        return said
 
     def _presence_interval(self) -> str:
         """The interval of the area of presence, "" where it is not known."""

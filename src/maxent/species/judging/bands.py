@@ -9,14 +9,13 @@ import numpy as np
 
 from maxent._support.threads import num_threads
 from maxent.density import FittedDensity
-from maxent.density.intervals import tails
+from maxent.density.intervals import LEVEL, tails
 from maxent.features import Cells
 from maxent.rows.arrays import Array
 from maxent.species.fitting.results import Sample
 from maxent.species.judging import spatial_folds
 from maxent.species.judging.refits import sample_task
 
-LEVEL = 0.9  # of all bands
 REFITS = 100
 DRAWS = 100  # maps that areas are counted on
 _BLOCKS = 20  # of records, which are drawn whole

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from maxent.density.intervals import LEVEL
 from maxent.rows.arrays import Array
 from maxent.species.fitting.model import SpeciesModel
 from maxent.species.input.layers.grid import OUTSIDE
 from maxent.species.input.layers.layers import Layers
-from maxent.species.judging.bands import LEVEL
 
 
 @dataclass(frozen=True)

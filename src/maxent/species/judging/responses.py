@@ -12,11 +12,10 @@ import numpy as np
 from maxent._support.jobs import in_threads
 from maxent._support.threads import one_blas_thread
 from maxent.density import DensityTask, Fit, FittedDensity, fitted_density
-from maxent.density.intervals import Interval, tails
+from maxent.density.intervals import LEVEL, Interval, tails
 from maxent.features import Schema
 from maxent.rows.arrays import Array
 from maxent.species.fitting.results import Response, Sample
-from maxent.species.judging.bands import LEVEL
 from maxent.species.judging.refits import KNOTS, check_whole, coarse, fit_if_any, sample_task
 from maxent.species.libraries import geo
 

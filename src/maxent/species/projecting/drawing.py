@@ -19,6 +19,7 @@ from maxent._support.jobs import current_runner
 from maxent._support.progress import Progress
 from maxent._support.threads import executor, num_threads
 from maxent.density import FittedDensity
+from maxent.density.intervals import LEVEL
 from maxent.rows.arrays import Array
 from maxent.species.batch import earlier_maps
 from maxent.species.fitting.record_kinds import KindsOfRecords
@@ -28,7 +29,6 @@ from maxent.species.input.layers.grid import Grid, Window
 from maxent.species.input.layers.layers import Layers
 from maxent.species.input.layers.similarity import Reference
 from maxent.species.input.layers.units import UnlikeUnits
-from maxent.species.judging.bands import LEVEL
 from maxent.species.libraries import geo
 from maxent.species.projecting import geotiff
 from maxent.species.projecting.plan import EXTRAS, Plan, Tally

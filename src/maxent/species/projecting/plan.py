@@ -12,7 +12,7 @@ import numpy as np
 
 from maxent.density import OUTPUTS, FittedDensity, fitted_density
 from maxent.density.explanation import Share, share_of
-from maxent.density.intervals import ends, quantile
+from maxent.density.intervals import LEVEL, ends, quantile
 from maxent.features import Schema
 from maxent.features.cells import UNKNOWN, Cells
 from maxent.features.scoring import Scorer
@@ -27,7 +27,7 @@ from maxent.species.input.layers.layers import Block, Layers
 from maxent.species.input.layers.places import PLACE
 from maxent.species.input.layers.similarity import Reference, codes_of
 from maxent.species.input.layers.units import UnlikeUnits, ranges_of, unlike_units
-from maxent.species.judging.bands import LEVEL, DrawnAreas, DrawnMaps
+from maxent.species.judging.bands import DrawnAreas, DrawnMaps
 from maxent.species.study.effort import RecordEffort
 from maxent.species.study.study_region import StudyRegion
 
@@ -323,7 +323,8 @@ class Plan:
             judged = drawn["presence"] != self.maps["presence"].nodata
             maps = DrawnMaps(density, self.threshold, self.clamp)
             tally.drawn.add("present", maps.present(cells), np.where(judged, size, 0.0))
-        known, scale = density.known_uncertainty(), self.kinds and self.kinds.log_scale
+        known, kinds = density.known_uncertainty(), self.kinds
+        scale = None if kinds is None else kinds.log_scale
         if self.counted and known.knows_scale and scale is not None:
             size = np.where(np.isnan(drawn["intensity"]), 0.0, size)
             tally.add_sums(known.sums(density, cells, size, scale, self.clamp))
