@@ -56,6 +56,7 @@ def change(
 ) -> None:
     """What a species gains, keeps and loses, in km2, as maps and a table; several scenarios too."""
     from maxent.species.comparing.change import compare_maps
+    from maxent.species.comparing.drawn import changes_of_result
     from maxent.species.comparing.folders import (
         DEFAULT_RULE,
         maps_of,
@@ -66,21 +67,31 @@ def change(
     from maxent.species.fitting.model import load_model
     from maxent.species.fitting.results import read_result
 
-    notes, rule = [], ""
+    notes, rule, intervals = [], "", None
     if present.is_dir():
         if futures:
             raise typer.BadParameter("a folder of results has its own projections: give no maps")
         result = read_result(present)
         projected = any(not written.training for written in result.maps)
-        if time or (result.over_time is not None and not projected):
+        of_times = bool(time) or (result.over_time is not None and not projected)
+        if of_times:
             first, now, others = maps_of_times(present, time or ())
             notes.append(f"from {first} to {', '.join(others)}")
         else:
             now, others = maps_of(present)
         asked = threshold or result.settings.get("threshold")
-        rule, value = load_model(present).rule(asked or DEFAULT_RULE)
+        model = load_model(present)
+        rule, value = model.rule(asked or DEFAULT_RULE)
         notes.append(f"presence is a suitability of at least {value:.4g} ({rule})")
         out = out or present / "change"
+        if not of_times:
+            intervals, said = changes_of_result(result, model.density, now, others, value)
+            notes += said
+        elif model.density.uncertainty is not None:
+            notes.append(
+                "no intervals of the change between times; times/times.csv has those of "
+                "the area at each"
+            )
     else:
         if time:
             raise typer.BadParameter("--time is for a folder of a fit in time; give the maps")
@@ -104,6 +115,7 @@ def change(
         out,
         rule=rule,
         similarity=similar,
+        intervals=intervals,
         overwrite=overwrite,
         verbose=0 if quiet else 1,
     )

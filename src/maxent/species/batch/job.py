@@ -251,8 +251,15 @@ def _write_species(
     stage("report")
     notes = list(dict.fromkeys([*result.notes, *notes]))
     reading = None if shared.layers is None else asdict(shared.layers)
+    projected = {name: asdict(files) for name, files in by_folder(shared.projections).items()}
     result = replace(
-        result, maps=maps, notes=notes, change=change, reading=reading, over_time=over_time
+        result,
+        maps=maps,
+        notes=notes,
+        change=change,
+        reading=reading,
+        projected=projected,
+        over_time=over_time,
     )
     written = tables.write_tables(result, sample, test, place / "tables")
     files = {what: f"tables/{name}" for what, name in written.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,11 +13,13 @@ import numpy as np
 from maxent.density import FittedDensity
 from maxent.rows.arrays import Array
 from maxent.species.comparing.map_files import MapStack
+from maxent.species.fitting.results import SpeciesResult
 from maxent.species.input.files import LayerFiles
 from maxent.species.input.layers.geodesy import cell_areas
 from maxent.species.judging.bands import DrawnAreas, DrawnMaps
 from maxent.species.projecting.plan import Compiled
 
+_UNREAD = "this result does not say how the layers of its projections were read; fit again"
 _CHUNK = 1 << 14  # cells whose drawn maps are there at once
 
 
@@ -82,6 +85,42 @@ def drawn_changes(
                     found[name].add("kept", before & after, km2)
                     found[name].add("gained", ~before & after, km2)
     return {name: _intervals(sums) for name, sums in found.items() if sums.sums}
+
+
+def changes_of_result(
+    result: SpeciesResult,
+    density: FittedDensity,
+    present: Path,
+    futures: Mapping[str, Path],
+    threshold: float,
+) -> tuple[dict[str, dict[str, tuple[float, float]]] | None, list[str]]:
+    """``drawn_changes`` of a result in a folder, whose layers are read once more; and notes.
+
+    None where the model knows no intervals, or its layers are no longer there.
+    """
+    if density.uncertainty is None:
+        return None, []
+    lacking = [name for name in futures if name not in result.projected]
+    if result.reading is None or lacking:
+        return None, [f"intervals of the change are not known: {_UNREAD}"]
+    layers = {
+        name: replace(LayerFiles.stored(fields), categorical=result.categorical)
+        for name, fields in {"": result.reading, **result.projected}.items()
+    }
+    try:
+        found = drawn_changes(
+            density,
+            Drawn(present, layers[""]),
+            {name: Drawn(path, layers[name]) for name, path in futures.items()},
+            threshold,
+            bool(result.settings.get("clamp", True)),
+        )
+    except FileNotFoundError as error:
+        return None, [
+            f"intervals of the change are not known, as the layers of the fit are read for them: "
+            f"{error}; call this where `maxent fit` was called"
+        ]
+    return found, []
 
 
 def _intervals(found: DrawnAreas) -> dict[str, tuple[float, float]]:

@@ -655,12 +655,11 @@ class MapFiles:
 
     def _presence_interval(self) -> str:
         """The interval of the area of presence, "" where it is not known."""
-        said = self.presence
-        for unit in ("km2", "cells"):
-            if f"low_{unit}" in said:
-                low, high = said[f"low_{unit}"], said[f"high_{unit}"]
-                return f" ({said['level']:.0%} interval {low:,.0f} to {high:,.0f} {unit})"
-        return ""
+        ends = self.area_ends()
+        if ends is None:
+            return ""
+        unit, low, high = ends
+        return f" ({self.presence['level']:.0%} interval {low:,.0f} to {high:,.0f} {unit})"
 
     def extent_in_words(self) -> str:
         """Cells and area of the maps, beside those of the study region, and what extrapolates."""
@@ -674,6 +673,13 @@ class MapFiles:
         if "extrapolated" in inside:
             words += f", of which {inside['extrapolated']:,} cells extrapolate"
         return words
+
+    def area_ends(self) -> tuple[str, float, float] | None:
+        """Unit and ends of the area of presence, None where they are not known."""
+        for unit in ("km2", "cells"):
+            if f"low_{unit}" in self.presence:
+                return unit, self.presence[f"low_{unit}"], self.presence[f"high_{unit}"]
+        return None
 
     @property
     def training(self) -> bool:
@@ -693,8 +699,9 @@ class MapsInTime:
     ----------
     rows : list of dict
         One per time: time, year (its middle, with a fraction), start, end, cells, km2, suitable
-        cells and suitable_km2 (of those at or above the threshold), mean (suitability) and
-        extrapolated (cells with MESS below 0, None where not known).
+        cells and suitable_km2 (of those at or above the threshold; of a density with intervals also
+        suitable_km2_low and suitable_km2_high), mean (suitability) and extrapolated (cells with
+        MESS below 0, None where not known).
     rule : str
         What the threshold is called.
     threshold : float
@@ -812,6 +819,8 @@ class SpeciesResult:
         Cells that the density is over, where the background points are a sample of them.
     reading : dict or None
         How the layers were read, the fields of ``LayerFiles``; None for tables with data.
+    projected : dict of dict
+        The same of every projection, by its name.
     origins : list of Origin
         Where the records, and those for testing, come from: citation and licences.
     timing : Timing or None
@@ -852,6 +861,7 @@ class SpeciesResult:
     borrowing: Borrowing | None = field(default=None, metadata=io.LATER)
     n_cells: int | None = field(default=None, metadata=io.LATER)
     reading: dict[str, Any] | None = field(default=None, metadata=io.LATER)
+    projected: dict[str, dict[str, Any]] = field(default_factory=dict, metadata=io.LATER)
     origins: list[Origin] = field(default_factory=list, metadata=io.LATER)
     timing: Timing | None = field(default=None, metadata=io.LATER)
     over_time: MapsInTime | None = field(default=None, metadata=io.LATER)
