@@ -223,6 +223,9 @@ def _presence(plan: Plan, tally: Tally, rule: str) -> dict[str, Any]:
     if tally.drawn.sums:
         low, high = tally.drawn.interval("present")
         unit = "cells" if plan.areas is None else "km2"
+        # drawn maps may all lie to one side, as of a species that is almost everywhere
+        own = tally.counts["present"] if plan.areas is None else tally.km2["present"]
+        low, high = min(low, own), max(high, own)
         said |= {f"low_{unit}": low, f"high_{unit}": high, "level": LEVEL}
     if plan.areas is None:
         return said
