@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maxent.density.intervals import LEVEL, Interval
+from maxent.density.intervals import LEVEL
 from maxent.rows.arrays import Array
 from maxent.species.fitting.model import SpeciesModel
 from maxent.species.fitting.record_kinds import INTENSITIES
@@ -197,15 +197,13 @@ def explain_places(
     outputs = {kind: density.predict(table, kind, clamp=clamp) for kind in kinds}
     mess, dissimilar = _similarity(model, table)
     exdet = None if model.extrapolation is None else model.extrapolation.novelty(table)
-    known = density.uncertainty
-    ends: dict[str, Interval] = {}
-    if known is not None:
-        ends["cloglog"] = density.intervals(table, LEVEL, "cloglog", clamp=clamp)
     if model.kinds is not None and model.kinds.log_scale is not None:
-        intensity, how = model.kinds.intensity(density), {"area": model.kinds.area, "clamp": clamp}
-        outputs |= {kind: intensity.predict(table, kind, **how) for kind in INTENSITIES}
-        if known is not None and known.knows_scale:
-            ends |= {kind: intensity.intervals(table, LEVEL, kind, **how) for kind in INTENSITIES}
+        outputs |= {kind: model.predict(table, kind, clamp=clamp) for kind in INTENSITIES}
+    ends = {
+        kind: model.intervals(table, kind, clamp=clamp)
+        for kind in ("cloglog", *INTENSITIES)
+        if model.has_intervals(kind)
+    }
     return [
         PlaceExplained(
             float(xs[i]),

@@ -57,6 +57,7 @@ def project(
     effort: RecordEffort | None = None,
     kinds: KindsOfRecords | None = None,
     apart: bool = False,
+    intervals: bool = True,
     extent: StudyRegion | None = None,
     region: StudyRegion | None = None,
     compare_units: bool = True,
@@ -115,6 +116,8 @@ def project(
         "intensity", "probability" and "count" too.
     apart : bool, default False
         Whether to map how many times more each of them alone says than all together, as log2.
+    intervals : bool, default True
+        Whether to map the ends of intervals too, where the model was fitted with them.
     extent : StudyRegion, default None
         Draw only the cells whose centre lies inside; None for all of the layers.
     region : StudyRegion, default None
@@ -141,7 +144,7 @@ def project(
     start = perf_counter()
     plan = Plan.from_options(
         model, layers, outputs, clamp, reference, threshold, replicates, extras, extrapolation,
-        mask, effort, extent, region, (units, reference), kinds=kinds, apart=apart,
+        mask, effort, extent, region, (units, reference), intervals, kinds, apart,
     )  # fmt: skip
     threads = num_threads() if threads is None else max(1, int(threads))
     targets = geotiff.targets(Path(out), plan.maps)
@@ -251,6 +254,7 @@ def project_xarray(
     extrapolation: Extrapolation | None = None,
     mask: str | None = None,
     kinds: KindsOfRecords | None = None,
+    intervals: bool = True,
     threads: int | None = None,
     verbose: int = 1,
 ) -> Any:
@@ -292,6 +296,8 @@ def project_xarray(
         also a new combination) out of the maps of suitability.
     kinds : KindsOfRecords, default None
         As of :func:`project`.
+    intervals : bool, default True
+        As of :func:`project`.
     threads : int, default None
         How many read and score; None is ``num_threads()``.
     verbose : int, default 1
@@ -299,7 +305,7 @@ def project_xarray(
     """
     plan = Plan.from_options(
         model, layers, outputs, clamp, reference, threshold, replicates, extras, extrapolation,
-        mask, units=(reference,), kinds=kinds,
+        mask, units=(reference,), intervals=intervals, kinds=kinds,
     )  # fmt: skip
     threads = num_threads() if threads is None else max(1, int(threads))
     grid = plan.layers.grid
