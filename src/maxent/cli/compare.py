@@ -73,8 +73,7 @@ def change(
             raise typer.BadParameter("a folder of results has its own projections: give no maps")
         result = read_result(present)
         projected = any(not written.training for written in result.maps)
-        of_times = bool(time) or (result.over_time is not None and not projected)
-        if of_times:
+        if time or (result.over_time is not None and not projected):
             first, now, others = maps_of_times(present, time or ())
             notes.append(f"from {first} to {', '.join(others)}")
         else:
@@ -84,14 +83,8 @@ def change(
         rule, value = model.rule(asked or DEFAULT_RULE)
         notes.append(f"presence is a suitability of at least {value:.4g} ({rule})")
         out = out or present / "change"
-        if not of_times:
-            intervals, said = changes_of_result(result, model.density, now, others, value)
-            notes += said
-        elif model.density.uncertainty is not None:
-            notes.append(
-                "no intervals of the change between times; times/times.csv has those of "
-                "the area at each"
-            )
+        intervals, said = changes_of_result(result, model.density, now, others, value)
+        notes += said
     else:
         if time:
             raise typer.BadParameter("--time is for a folder of a fit in time; give the maps")

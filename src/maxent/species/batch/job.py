@@ -390,6 +390,13 @@ def _open(
             yield layers, notes
 
 
+@contextmanager
+def _layers(model: SpeciesModel, shared: Shared, files: LayerFiles, name: str) -> Iterator[Layers]:
+    """The same without notes."""
+    with _open(model, shared, files, name) as (layers, _):
+        yield layers
+
+
 def _write_times(model: SpeciesModel, shared: Shared, place: Path) -> MapsInTime | None:
     """A map of each time of the training layers, and what changes over them."""
     if shared.times is None or shared.layers is None or not shared.maps:
@@ -471,8 +478,11 @@ def _write_change(
         layers = by_folder(shared.projections)
         intervals = drawn_changes(
             model.density,
-            Drawn(now, shared.layers),
-            {name: Drawn(path, layers[name]) for name, path in futures.items()},
+            Drawn(now, partial(_layers, model, shared, shared.layers, TRAINING)),
+            {
+                name: Drawn(path, partial(_layers, model, shared, layers[name], name))
+                for name, path in futures.items()
+            },
             value,
             settings.clamp,
         )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,18 +17,23 @@ from maxent.species.comparing.map_files import MapStack
 from maxent.species.fitting.results import SpeciesResult
 from maxent.species.input.files import LayerFiles
 from maxent.species.input.layers.geodesy import cell_areas
+from maxent.species.input.layers.layers import Layers
 from maxent.species.judging.bands import DrawnAreas, DrawnMaps
 from maxent.species.projecting.plan import Compiled
 
 _UNREAD = "this result does not say how the layers of its projections were read; fit again"
+_IN_TIME = (
+    "of a fit in time `maxent fit` alone writes them, at its own threshold; those of the area at "
+    "each time are in times/times.csv"
+)
 _CHUNK = 1 << 14  # cells whose drawn maps are there at once
 
 
 class Drawn(NamedTuple):
-    """A written map and the layers that it was drawn from."""
+    """A written map, and what opens the layers that it was drawn from."""
 
     map: Path
-    layers: LayerFiles
+    layers: Callable[[], AbstractContextManager[Layers]]
 
 
 def drawn_changes(
@@ -59,11 +65,10 @@ def drawn_changes(
     found = {name: DrawnAreas() for name in futures}
     with ExitStack() as stack:
         names = density.schema.names
-        now = stack.enter_context(present.layers.open(only=names)).select(names)
-        then = {
-            name: stack.enter_context(one.layers.open(only=names)).select(names)
-            for name, one in futures.items()
-        }
+        now, *others = (
+            stack.enter_context(one.layers()).select(names) for one in (present, *futures.values())
+        )
+        then = dict(zip(futures, others, strict=True))
         paths = {"": present.map, **{name: one.map for name, one in futures.items()}}
         written = stack.enter_context(MapStack.open(paths))
         areas = cell_areas(written.grid)
@@ -100,18 +105,21 @@ def changes_of_result(
     """
     if density.uncertainty is None:
         return None, []
+    if result.timing is not None:
+        return None, [f"no intervals of the change: {_IN_TIME}"]
     lacking = [name for name in futures if name not in result.projected]
     if result.reading is None or lacking:
         return None, [f"intervals of the change are not known: {_UNREAD}"]
-    layers = {
-        name: replace(LayerFiles.stored(fields), categorical=result.categorical)
-        for name, fields in {"": result.reading, **result.projected}.items()
-    }
+
+    def drawn(path: Path, fields: Mapping[str, Any]) -> Drawn:
+        files = replace(LayerFiles.stored(fields), categorical=result.categorical)
+        return Drawn(path, partial(files.open, only=density.schema.names))
+
     try:
         found = drawn_changes(
             density,
-            Drawn(present, layers[""]),
-            {name: Drawn(path, layers[name]) for name, path in futures.items()},
+            drawn(present, result.reading),
+            {name: drawn(path, result.projected[name]) for name, path in futures.items()},
             threshold,
             bool(result.settings.get("clamp", True)),
         )
