@@ -35,14 +35,15 @@ _OF_OWN = (
 
 _OF_JOINT = (
     "map, evaluation, cross-validation and replicates are of the joint density; the jackknife and "
-    "the responses to single variables are of a model of the species' own records, and response "
-    "curves have bands with --intervals alone"
+    "the responses to single variables are of a model of the species' own records"
 )
 
 _OF_KINDS = (
     "map, evaluation, cross-validation and response curves are of the fit of all kinds of records; "
-    "there is no jackknife, and response curves have bands with --intervals alone"
+    "there is no jackknife"
 )
+
+_NO_BANDS = "response curves have no bands without --intervals"
 
 
 def fit_species(
@@ -146,12 +147,14 @@ def fit_species(
         with clock("cross-validation"):
             replicates = _refits_of_kinds(several, recipe, prepared, settings, size, notes)
         notes.append(_OF_KINDS)
+        notes += [] if model.uncertainty is not None else [_NO_BANDS]
     elif joint is None:
         replicates, models = _replicated(recipe, small, settings, clock, notes, refit, size)
     else:
         with clock("cross-validation"):
             replicates, models = _refits_of(joint, recipe, small, settings, grid)
         notes.append(_OF_JOINT)
+        notes += [] if model.uncertainty is not None else [_NO_BANDS]
     if refit is not None:
         notes.append(_OF_OWN)
     result = SpeciesResult(
