@@ -164,7 +164,7 @@ def _of_the_report(result: SpeciesResult) -> Iterator[_Table]:
 def _map_row(written: MapFiles) -> list[Any]:
     """How much a map shows, in all and in the study region: like beside like."""
     inside, present = written.region, written.presence
-    in_all = [written.n_cells, written.km2, written.n_extrapolated, written.n_novel]
+    in_all: list[Any] = [written.n_cells, written.km2, written.n_extrapolated, written.n_novel]
     in_all += [written.n_masked, present.get("cells"), present.get("km2")]
     unit, *ends = written.area_ends() or (None, None, None)
     in_all += [*ends, unit, written.expected, *(written.expected_ends or (None, None))]
