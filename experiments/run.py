@@ -45,6 +45,7 @@ EXPERIMENTS = (
     "nceas",
     "integrated",
     "source_bias",
+    "interval_coverage",
     "alignments",
     "ocr_letters",
     "chunking",

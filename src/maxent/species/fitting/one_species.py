@@ -16,6 +16,7 @@ from maxent.density import FittedDensity, Recipe
 from maxent.species import judging
 from maxent.species.fitting.joint import Joint
 from maxent.species.fitting.kinds import KindsFit, check_kinds, fit_kinds, refits
+from maxent.species.fitting.kinds import with_intervals as intervals_of_kinds
 from maxent.species.fitting.results import BlockSize, Replicates, Sample, SpeciesResult
 from maxent.species.fitting.settings import Settings
 from maxent.species.input.layers.grid import Grid
@@ -28,14 +29,15 @@ from maxent.species.study.selection import selected
 
 _OF_JOINT = (
     "map, evaluation, cross-validation and replicates are of the joint density; the jackknife and "
-    "the responses to single variables are of a model of the species' own records, and response "
-    "curves have no bands"
+    "the responses to single variables are of a model of the species' own records"
 )
 
 _OF_KINDS = (
     "map, evaluation, cross-validation and response curves are of the fit of all kinds of records; "
-    "response curves have no bands, and there is no jackknife"
+    "there is no jackknife"
 )
+
+_NO_BANDS = "response curves have no bands without --intervals"
 
 
 def fit_species(
@@ -108,15 +110,14 @@ def fit_species(
     if joint is None and size is not None:
         notes.append(f"cross-validation: {size.describe()}")
     if settings.intervals != "none" and model.weights.size:
+        how: dict[str, Any] = {"seed": settings.seed, "verbose": settings.verbose}
         with clock("intervals"):
-            model, said = bands.with_intervals(
-                recipe,
-                sample,
-                model,
-                settings.intervals,
-                seed=settings.seed,
-                verbose=settings.verbose,
-            )
+            if several is not None and prepared.kinds is not None:
+                model, said = intervals_of_kinds(
+                    several, sample, prepared.kinds, settings.intervals, **how
+                )
+            else:
+                model, said = bands.with_intervals(recipe, sample, model, settings.intervals, **how)
         notes.append(said)
     with clock("evaluation"):
         evaluation = judging.evaluate(model, sample, test)
@@ -130,12 +131,14 @@ def fit_species(
         with clock("cross-validation"):
             replicates = _refits_of_kinds(several, recipe, prepared, settings, size, notes)
         notes.append(_OF_KINDS)
+        notes += [] if model.uncertainty is not None else [_NO_BANDS]
     elif joint is None:
         replicates, models = _replicated(recipe, small, settings, clock, notes, size)
     else:
         with clock("cross-validation"):
             replicates, models = _refits_of(joint, recipe, small, settings, grid)
         notes.append(_OF_JOINT)
+        notes += [] if model.uncertainty is not None else [_NO_BANDS]
     result = SpeciesResult(
         species=prepared.species,
         model=model,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from maxent.species.fitting.record_kinds import APART
+from maxent.species.fitting.record_kinds import APART, ENDS, INTENSITIES
 from maxent.species.fitting.results import MapFiles
 from maxent.species.report import maps
 from maxent.species.report.interactive import interactive_map
@@ -247,4 +247,8 @@ def _holds(kind: str) -> str:
     if kind.startswith(APART):
         source = kind.removeprefix(APART)
         return f"what {source} alone says against all together, as log2 (1: twice as many)"
+    for end in ENDS:
+        of = kind.removesuffix(f"_{end}")
+        if of != kind and of in INTENSITIES:
+            return f"{end} end of the interval of the {_FILES[of]}"
     return _FILES.get(kind, kind)
