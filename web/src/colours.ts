@@ -99,7 +99,7 @@ export function styleOf(kind: string, low: number, high: number, classes: Record
       colours: Object.fromEntries(codes.map((code, i) => [code, CLASSES[i % CLASSES.length]!])),
     };
   }
-  if (["cloglog", "logistic", "replicates_mean", "scenarios_mean", "effort"].includes(kind)) {
+  if (["cloglog", "logistic", "replicates_mean", "scenarios_mean", "effort", "probability"].includes(kind)) {
     return { kind: "ramp", ramp: "viridis", low: 0, high: 1 };
   }
   if (kind === "cumulative") return { kind: "ramp", ramp: "viridis", low: 0, high: 100 };
@@ -108,7 +108,7 @@ export function styleOf(kind: string, low: number, high: number, classes: Record
     const end = Math.min(100, Math.max(10, Math.abs(low), Math.abs(high)));
     return { kind: "ramp", ramp: "similarity", low: -end, high: end };
   }
-  if (kind === "environment" || kind === "space") {
+  if (kind === "environment" || kind === "space" || kind.startsWith("apart_")) {
     const end = Math.min(20, Math.max(0.1, Math.abs(low), Math.abs(high)));
     return { kind: "ramp", ramp: "similarity", low: -end, high: end };
   }

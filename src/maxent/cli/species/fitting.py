@@ -160,7 +160,7 @@ def fit(
     check_there(*tables, rasters=[*(() if swd else files), bias, *(project or [])])
     from maxent.species.batch import workflow
 
-    records, surveys, counted = _files_of(make_records(str(occurrences)), survey, counts)
+    records = make_records(str(occurrences))
     shared: dict[str, Any] = {
         "species": species or (),
         "projections": [
@@ -196,8 +196,8 @@ def fit(
                 group=like(records, background_records or (occurrences if target_group else None)),
                 study=study,
                 times=times,
-                surveys=surveys,
-                counts=counted,
+                surveys=_files_like(records, survey),
+                counts=_files_like(records, counts),
                 sources=sources if sources != SourceSettings() else None,
                 maps=maps,
                 listener=screen,
@@ -206,21 +206,9 @@ def fit(
     conclude(rows, out, [*notes, *_over(cluster, maps)], quiet)
 
 
-def _files_of(
-    records: RecordFile, survey: list[Path] | None, counts: list[Path] | None
-) -> tuple[RecordFile, list[RecordFile], list[RecordFile]]:
-    """The first file, surveys and counts; a column of presence may be that of a survey alone."""
-    surveys, counted = (
-        [file for path in paths or () if (file := like(records, path)) is not None]
-        for paths in (survey, counts)
-    )
-    if surveys and records.presence is not None:
-        from maxent.species.input.records.site_records import has_column
-
-        asked = records.presence
-        if not has_column(records, asked) and any(has_column(file, asked) for file in surveys):
-            records = replace(records, presence=None)
-    return records, surveys, counted
+def _files_like(records: RecordFile, files: list[Path] | None) -> list[RecordFile]:
+    """Further files with the same columns."""
+    return [file for path in files or () if (file := like(records, path)) is not None]
 
 
 _OF_PRESENCES = {  # which say nothing of surveys and counts

@@ -146,6 +146,10 @@ class KindsOfRecords:
         for output in wanted:
             yield output, _OF[output](intensity, self.area)
 
+    def apart(self, files: Iterable[str]) -> dict[str, str]:
+        """The source of each map among ``files`` that is of one alone."""
+        return dict(zip((f for f in files if f.startswith(APART)), self.alone, strict=False))
+
     def area_in_words(self) -> str:
         """What probabilities are for."""
         if self.area is None:

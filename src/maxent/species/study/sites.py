@@ -13,12 +13,14 @@ from maxent.rows.arrays import Array
 from maxent.species.fitting.record_kinds import KM2
 from maxent.species.fitting.results import Origin, Sample
 from maxent.species.fitting.settings import Settings
+from maxent.species.input.files import RecordFile
 from maxent.species.input.layers.geodesy import cell_areas
 from maxent.species.input.layers.grid import Grid, Window
 from maxent.species.input.layers.layers import Layers
 from maxent.species.input.records.site_records import (
     SiteRecords,
     check_effect,
+    has_column,
     read_sites,
     unlooked,
 )
@@ -106,7 +108,7 @@ def _check_presences(records: Any, visits: Sequence[tuple[str, Any]]) -> None:
         raise ValueError(
             f"{os.path.basename(mine)} is given as presences and as visits, so that what was found "
             "would count twice; without other presences the records are the survey, or the counts, "
-            "themselves (--kind survey, --kind counts)"
+            "themselves (`--kind survey`, `--kind counts`)"
         )
 
 
@@ -114,6 +116,17 @@ def _path(given: Any) -> str | None:
     """The file of records, None for those in memory."""
     path = getattr(given, "path", given)
     return os.path.realpath(path) if isinstance(path, str | os.PathLike) else None
+
+
+def without_column_of_surveys(given: RecordFile, visits: Sequence[tuple[str, Any]]) -> RecordFile:
+    """Presences without a column of presence that was named for a survey, and is there alone."""
+    if given.presence is None or has_column(given, given.presence):
+        return given
+    surveys = [file for kind, file in visits if kind == SURVEY and isinstance(file, RecordFile)]
+    theirs = any(
+        file.presence == given.presence and has_column(file, given.presence) for file in surveys
+    )
+    return replace(given, presence=None) if theirs else given
 
 
 def read_visits(

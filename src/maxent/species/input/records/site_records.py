@@ -196,17 +196,26 @@ def read_sites(given: Any, kind: str, settings: SourceSettings | None = None) ->
     return _assembled(opened, kind, given, columns, settings, (*opened.notes, *notes))
 
 
+def header_of(path: Path) -> list[str]:
+    """The names of the columns of a file."""
+    check_file(path)
+    if is_vector(path):
+        return [str(column) for column in read_vector(path)[0].columns]
+    return list(open_table(path)[0].header)
+
+
 def has_column(file: RecordFile, name: str) -> bool:
     """Whether a file has a column of this name; also where it is for its reader to complain of."""
-    path = Path(file.path)
     try:
-        if is_vector(path):
-            header = [str(column) for column in read_vector(path)[0].columns]
-        else:
-            header = list(open_table(path)[0].header)
+        header = header_of(Path(file.path))
     except (OSError, ValueError):
         return True
     return name == NO_COLUMN or bare(name) in {bare(column) for column in header}
+
+
+def counts_alone(header: Sequence[str]) -> bool:
+    """Whether a table has a column of counts and none of presence and absence."""
+    return recognised(header, _COUNT_NAMES) is not None and recognised(header, _FOUND_NAMES) is None
 
 
 # -- tables in one form ----------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from maxent.species.fitting.record_kinds import APART, KindsOfRecords
+from maxent.species.fitting.record_kinds import KindsOfRecords
 from maxent.species.fitting.results import MapFiles
 from maxent.species.report import maps
 from maxent.species.report.interactive import interactive_map
@@ -246,8 +246,7 @@ def _map_files(written: MapFiles, kinds: KindsOfRecords | None) -> Html:
             "probability": f"probability that {kinds.area_in_words()} holds the species",
             "count": f"expected count in {kinds.area_in_words()}",
         }
-        apart = [kind for kind in written.files if kind.startswith(APART)]
-        for kind, name in zip(apart, kinds.alone, strict=False):
+        for kind, name in kinds.apart(written.files).items():
             holds[kind] = f"what {name} alone says against all together, as log2 (1: twice as many)"
     rows = [[holds.get(kind, kind), link(file)] for kind, file in written.files.items()]
     caption = f"Rasters of {written.name}: {written.extent_in_words()}"
