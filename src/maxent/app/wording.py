@@ -112,7 +112,7 @@ def for_page(text: str) -> str:
         text = text.replace(command, place)
     first, must, rest = text.partition(" must ")
     if must and first.isidentifier():
-        text = f"{_SETTINGS.get(first, first.replace('_', ' '))}{must}{rest}"
+        text = f"{(_VISITS | _SETTINGS).get(first, first.replace('_', ' '))}{must}{rest}"
     # what stands between backticks is typed as it is
     parts = _KEYWORD.sub(r"\1", text).split("`")
     return "`".join(part if i % 2 else _FLAG.sub(_field, part) for i, part in enumerate(parts))
