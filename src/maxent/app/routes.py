@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from pydantic_core import from_json
 from starlette.applications import Starlette
@@ -584,9 +584,17 @@ async def _body(request: Request) -> bytes:
     return content
 
 
+def _kind(default: Any, hint: Any) -> str:
+    """What is typed for an option: also where it is nothing by default."""
+    if default is not None:
+        return type(default).__name__
+    others = [kind for kind in get_args(hint) if kind is not type(None)]
+    return getattr(others[0], "__name__", "str") if len(others) == 1 else "str"
+
+
 def _options(cls: Any, without: Collection[str] = ()) -> dict[str, Any]:
     """Settings as the page asks for them: help, group, default and choices."""
-    defaults = {f.name: f.default for f in fields(cls)}
+    defaults, hints = {f.name: f.default for f in fields(cls)}, get_type_hints(cls)
     return {
         name: {
             "help": asked.help,
@@ -595,7 +603,7 @@ def _options(cls: Any, without: Collection[str] = ()) -> dict[str, Any]:
             "choices": list(asked.choices),
             "least": asked.least,
             "most": asked.most,
-            "kind": type(defaults[name]).__name__,
+            "kind": _kind(defaults[name], hints[name]),
         }
         for name, asked in options_of(cls).items()
         if name not in without
