@@ -348,6 +348,7 @@ def test_species_missing_from_a_survey_are_fitted_without_it(files, call, tmp_pa
     assert done.exit_code == 0, done.output
     assert read_result(tmp_path / "o" / "Alter_unus").kinds is None
     assert read_result(tmp_path / "o" / "Arbor_fictus").kinds is not None
+    assert "Arbor fictus: The intensity is absolute" in " ".join(done.output.split())
     assert "none of its visits names 'Alter unus'" in " ".join(done.output.split())
     nameless = _written(files, _table(files, "sites.csv").drop(columns="species"), "nameless.csv")
     said = _fails(call, files, both, "--survey", nameless)
