@@ -5,9 +5,11 @@ A landscape of 3,000 cells and four smooth variables. Truths:
 - ``inside``: a Gibbs density of linear and quadratic features, which the fits have;
 - ``outside``: a bump, a step and a slope, which no fit has exactly.
 
-Records are drawn from the truth, or in ``clusters``: of ``CLUSTER`` records each in a square of 5
-by 5 cells, as records of one trip are, so that they are not independent. Each sample is fitted, and
-at every cell it is asked whether the interval of the log density, and of the cloglog output, holds
+Records are drawn from the truth, ``independent`` of one another, or in ``clusters``: of ``CLUSTER``
+records each in a square of 5 by 5 cells, as records of one trip are, so that they are not
+independent. Of ``kinds`` n records are beside a survey with absences and counts of n visits each,
+and the intervals are those of the log intensity, scale included. Each sample is fitted, and at
+every cell it is asked whether the interval of the log density, and of the cloglog output, holds
 the truth's. ``coverage`` is the mean over cells and samples for the log density;
 ``coverage_records`` weighs cells by the truth, that is where records are; ``coverage_cloglog`` is
 of suitability; ``width`` is the mean width in the log density. ``se`` is the standard error of
@@ -19,7 +21,8 @@ of suitability; ``width`` is the mean width in the log density. ``se`` is the st
 - ``bootstrap``: what ``DensityTask.with_refits`` is, the spread of refits to single records drawn
   with replacement around the fit;
 - ``percentiles``: those of the same refits, a usual way to make intervals of them;
-- ``blocks``: as ``bootstrap``, whole blocks of 10 by 10 cells being drawn.
+- ``blocks``: as ``bootstrap``, whole blocks of 10 by 10 cells being drawn, as the command does (of
+  the features "auto" alone).
 
 Refits are made of the first ``FEW`` samples.
 
@@ -38,15 +41,15 @@ import numpy as np
 
 from experiments.guarantees import landscape
 from experiments.run import RESULTS, write_rows
-from maxent.density import DensityTask, Fit, FittedDensity, Recipe
-from maxent.density.intervals import tails
+from maxent.density import DensityTask, Fit, FittedDensity, Recipe, Source, SourcesTask
+from maxent.density.intervals import fitted_exponents, quantile, tails
 from maxent.features import bind
 
 SHAPE = (50, 60)
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 SIZES = (30, 100, 400)
 CLUSTER = 5
-REPEATS, REFITS = 30, 40
+REPEATS, REFITS = 30, 30
 FEW = 6  # samples whose refits are made
 METHODS = ("laplace", "debiased", "bootstrap", "percentiles", "blocks")
 FEATURES = {
@@ -61,7 +64,7 @@ class Design:
     """How records come about and what is fitted to them."""
 
     truth: str
-    clusters: bool
+    records: str
     features: str
     n: int
 
@@ -69,12 +72,14 @@ class Design:
 def designs() -> list[Design]:
     """All of them."""
     independent = [
-        Design(truth, False, features, n)
+        Design(truth, "independent", features, n)
         for truth in ("inside", "outside")
         for features in FEATURES
         for n in SIZES
     ]
-    return [*independent, *(Design("inside", True, "auto", n) for n in SIZES)]
+    clusters = [Design("inside", "clusters", "auto", n) for n in SIZES]
+    kinds = [Design(truth, "kinds", "lq", n) for truth in ("inside", "outside") for n in SIZES]
+    return [*independent, *clusters, *kinds]
 
 
 def variables() -> np.ndarray:
@@ -132,31 +137,36 @@ def _debiased(task: DensityTask, density: FittedDensity, V: np.ndarray) -> np.nd
     return (features.columns() - features.moments(q)) @ step
 
 
-def ends(
-    task: DensityTask, fit: Fit, V: np.ndarray, method: str, level: float, known: FittedDensity
-) -> list[list[np.ndarray]]:
-    """Lower and upper ends of the log density, and of the exponent of the cloglog output."""
+def reaches(
+    task: DensityTask, fit: Fit, V: np.ndarray, method: str, known: FittedDensity
+) -> Iterator[tuple[float, list[list[np.ndarray]]]]:
+    """By level, ends of the log density, and of the exponent of the cloglog output."""
     if method == "percentiles":
         cells = known.schema.read(V)
-        return [
-            list(np.quantile(known.uncertainty.logs(known, cells, output, True), tails(level), 1))
-            for output in ("log", "cloglog")
-        ]
+        logs = [known.uncertainty.logs(known, cells, output, True) for output in ("log", "cloglog")]
+        for level in LEVELS:
+            yield level, [list(np.quantile(found, tails(level), 1)) for found in logs]
+        return
+    cells, spreads = known.schema.read(V), []
+    middles = [known.predict(V, "log"), fitted_exponents(known, cells)]
+    for output in ("log", "cloglog"):
+        spreads.append(known.known_uncertainty().deviation(known, cells, output))
     if method == "debiased":
-        plain = ends(task, fit, V, "laplace", level, known)[0]
-        more = _debiased(task, fit.density, V)
-        return [[plain[0] + more, plain[1] + more], [np.full(len(V), np.nan)] * 2]
-    log = known.intervals(V, level, "log")
-    cloglog = known.intervals(V, level, "cloglog")
-    with np.errstate(divide="ignore"):
-        return [list(log), [np.log(-np.log1p(-end)) for end in cloglog]]
+        middles = [middles[0] + _debiased(task, fit.density, V), np.full(len(V), np.nan)]
+    for level in LEVELS:
+        z = quantile(level)
+        yield level, [[m - z * s, m + z * s] for m, s in zip(middles, spreads, strict=True)]
 
 
 def sample_rows(design: Design, V: np.ndarray, seed: int, refits: int) -> Iterator[dict[str, Any]]:
     """What the intervals of one sample hold, by method and level."""
     log_pi = log_truth(design.truth, V)
     pi, eta = np.exp(log_pi), _exponents(log_pi)
-    y = drawn(log_pi, design.n, design.clusters, np.random.default_rng([seed, design.n]))
+    rng = np.random.default_rng([seed, design.n])
+    if design.records == "kinds":
+        yield from kinds_rows(design, V, log_pi, rng, seed, refits)
+        return
+    y = drawn(log_pi, design.n, design.records == "clusters", rng)
     task = FEATURES[design.features].task(V, y)
     fit = task.fit()
     fitted = {"laplace": task.with_laplace(fit.density)}
@@ -164,14 +174,13 @@ def sample_rows(design: Design, V: np.ndarray, seed: int, refits: int) -> Iterat
     if refits:
         fitted["bootstrap"] = task.with_refits(fit.density, fit.w, n=refits, seed=seed)
         fitted["percentiles"] = fitted["bootstrap"]
-        fitted["blocks"] = task.with_refits(
-            fit.density, fit.w, n=refits, seed=seed, blocks=blocks()
-        )
+        if design.features == "auto":
+            drawn_whole = {"n": refits, "seed": seed, "blocks": blocks()}
+            fitted["blocks"] = task.with_refits(fit.density, fit.w, **drawn_whole)
     for method in METHODS:
         if method not in fitted or (method == "debiased" and design.features == "kernel"):
             continue
-        for level in LEVELS:
-            log, cloglog = ends(task, fit, V, method, level, fitted[method])
+        for level, (log, cloglog) in reaches(task, fit, V, method, fitted[method]):
             held = (log[0] <= log_pi) & (log_pi <= log[1])
             shown = (cloglog[0] <= eta) & (eta <= cloglog[1])
             yield {
@@ -181,6 +190,43 @@ def sample_rows(design: Design, V: np.ndarray, seed: int, refits: int) -> Iterat
                 "coverage_records": held @ pi,
                 "coverage_cloglog": np.nan if method == "debiased" else shown.mean(),
                 "width": np.mean(log[1] - log[0]),
+            }
+
+
+def kinds_rows(
+    design: Design,
+    V: np.ndarray,
+    log_pi: np.ndarray,
+    rng: np.random.Generator,
+    seed: int,
+    refits: int,
+) -> Iterator[dict[str, Any]]:
+    """What the intervals of an intensity of presences, a survey and counts hold."""
+    log_rate = log_pi + np.log(len(V))  # 1 in the mean
+    survey, counted = (rng.choice(len(V), design.n) for _ in range(2))
+    found = rng.random(design.n) < -np.expm1(-np.exp(log_rate[survey]))
+    sources = [
+        Source("presences", V, drawn(log_pi, design.n, False, rng)),
+        Source("survey", V[survey], found),
+        Source("counts", V[counted], rng.poisson(np.exp(log_rate[counted]))),
+    ]
+    task = SourcesTask.of(sources, FEATURES[design.features])
+    solution = task.solve()
+    intensity = task.intensity(solution)
+    fitted = {"laplace": task.with_laplace(intensity, solution.w)}
+    if refits:
+        fitted["bootstrap"] = task.with_refits(intensity, solution.w, n=refits, seed=seed)
+    for method, known in fitted.items():
+        for level in LEVELS:
+            low, high = np.log(known.intervals(V, level))
+            held = (low <= log_rate) & (log_rate <= high)
+            yield {
+                "method": method,
+                "level": level,
+                "coverage": held.mean(),
+                "coverage_records": held @ np.exp(log_pi),
+                "coverage_cloglog": np.nan,
+                "width": np.mean(high - low),
             }
 
 
@@ -199,7 +245,7 @@ def rows(repeats: int = REPEATS, few: int = FEW, refits: int = REFITS) -> Iterat
             coverage = np.array([row["coverage"] for row in held])
             yield {
                 "truth": design.truth,
-                "records": "clusters" if design.clusters else "independent",
+                "records": design.records,
                 "features": design.features,
                 "n": design.n,
                 "method": method,
@@ -214,8 +260,7 @@ def rows(repeats: int = REPEATS, few: int = FEW, refits: int = REFITS) -> Iterat
             }
             if level == 0.9:
                 print(
-                    f"{design.truth} {design.features} n={design.n} "
-                    f"{'clusters ' if design.clusters else ''}{method}: "
+                    f"{design.truth} {design.records} {design.features} n={design.n} {method}: "
                     f"{coverage.mean():.3f} at {level:g}",
                     flush=True,
                 )

@@ -44,6 +44,7 @@ EXPERIMENTS = (
     "hierarchies",
     "nceas",
     "integrated",
+    "interval_coverage",
     "alignments",
     "ocr_letters",
     "chunking",

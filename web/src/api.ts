@@ -250,6 +250,7 @@ const whyKnown = fields({
   mess: maybe(number),
   most_dissimilar: maybe(text),
   exdet: maybe(number),
+  intervals: table(list(number)),
   curves: list(fields({ variable: text, x: either(number, text), y: maybe(number) })),
 });
 export type Why = Of<typeof whyKnown>;

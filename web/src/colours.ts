@@ -26,6 +26,9 @@ export const CHANGE_NAMES = ["neither", "lost", "kept", "gained"];
 export const CLASSES = ["#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#76b7b2", "#edc948",
   "#9c755f", "#ff9da7", "#1f4e79", "#8cd17d", "#7f3b08", "#d4a6c8", "#2b6b66", "#b6992d", "#79706e"];
 
+const SHARES = ["cloglog", "cloglog_lower", "cloglog_upper", "logistic", "probability", "probability_lower",
+  "probability_upper", "replicates_mean", "scenarios_mean", "effort"]; // maps from 0 to 1
+
 const parts = (colour: string): number[] =>
   [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
 
@@ -99,7 +102,7 @@ export function styleOf(kind: string, low: number, high: number, classes: Record
       colours: Object.fromEntries(codes.map((code, i) => [code, CLASSES[i % CLASSES.length]!])),
     };
   }
-  if (["cloglog", "logistic", "replicates_mean", "scenarios_mean", "effort", "probability"].includes(kind)) {
+  if (SHARES.includes(kind)) {
     return { kind: "ramp", ramp: "viridis", low: 0, high: 1 };
   }
   if (kind === "cumulative") return { kind: "ramp", ramp: "viridis", low: 0, high: 100 };

@@ -153,6 +153,7 @@ function View({ data }: { data: Embedded }): JSX.Element {
       mess: await one("mess", data.mess),
       most_dissimilar: which == null || which < 0 ? null : data.variables[which]!.name,
       exdet: await one("exdet", data.exdet),
+      intervals: {},
       curves: data.responses.map((curve) => {
         const at = values.get(curve.variable)!;
         return { variable: curve.variable, x: at, y: curve.categorical ? null : onCurve(curve, at) };

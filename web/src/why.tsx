@@ -7,11 +7,13 @@ import { short } from "./curves";
 export function WhyPanel({ told, onVariable }: { told: Why; onVariable?: (name: string) => void }): JSX.Element {
   if (!told.known) return <p class="said">{told.said}</p>;
   const most = Math.max(...told.shares.map((part) => Math.abs(part.share)), 1e-9);
+  const ends = told.intervals.cloglog;
   const beyond = told.shares.filter((part) => part.outside).map((part) => part.variable);
   return (
     <div class="why">
       <p class="said">
         <strong class="value">{told.outputs.cloglog?.toFixed(3)}</strong> suitability at ({short(told.x)}, {short(told.y)})
+        {ends && `, 90% interval ${ends.map((end) => end.toFixed(3)).join(" to ")}`}
       </p>
       <p>{inWords(told)}</p>
       <table>

@@ -325,6 +325,7 @@ class Why(Said):
     mess: Number
     most_dissimilar: str | None
     exdet: Number
+    intervals: dict[str, tuple[float, float]]
     curves: list[OnCurve]
 
 

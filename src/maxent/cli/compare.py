@@ -56,6 +56,7 @@ def change(
 ) -> None:
     """What a species gains, keeps and loses, in km2, as maps and a table; several scenarios too."""
     from maxent.species.comparing.change import compare_maps
+    from maxent.species.comparing.drawn import changes_of_result
     from maxent.species.comparing.folders import (
         DEFAULT_RULE,
         maps_of,
@@ -66,7 +67,7 @@ def change(
     from maxent.species.fitting.model import load_model
     from maxent.species.fitting.results import read_result
 
-    notes, rule = [], ""
+    notes, rule, intervals = [], "", None
     if present.is_dir():
         if futures:
             raise typer.BadParameter("a folder of results has its own projections: give no maps")
@@ -78,9 +79,12 @@ def change(
         else:
             now, others = maps_of(present)
         asked = threshold or result.settings.get("threshold")
-        rule, value = load_model(present).rule(asked or DEFAULT_RULE)
+        model = load_model(present)
+        rule, value = model.rule(asked or DEFAULT_RULE)
         notes.append(f"presence is a suitability of at least {value:.4g} ({rule})")
         out = out or present / "change"
+        intervals, said = changes_of_result(result, model.density, now, others, value)
+        notes += said
     else:
         if time:
             raise typer.BadParameter("--time is for a folder of a fit in time; give the maps")
@@ -104,6 +108,7 @@ def change(
         out,
         rule=rule,
         similarity=similar,
+        intervals=intervals,
         overwrite=overwrite,
         verbose=0 if quiet else 1,
     )

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 OUTPUTS = ("raw", "log", "cloglog", "logistic")  # those that intervals are known of
 METHODS = ("none", "laplace", "bootstrap")
+LEVEL = 0.9  # where none is said
 _BLOCK = 1 << 13  # cells whose features are written out at once
 
 
@@ -51,15 +52,30 @@ class Uncertainty(Protocol):
     def method(self) -> str:
         """ "laplace" or "bootstrap"."""
 
-    def ends(
-        self, density: FittedDensity, cells: Cells, output: str, level: float, clamp: bool
-    ) -> Interval:
-        """The interval of an output at some cells."""
+    @property
+    def knows_scale(self) -> bool:
+        """Whether it is that of an intensity, whose scale is known."""
+
+    def deviation(
+        self, density: FittedDensity, cells: Cells, output: str, clamp: bool = True
+    ) -> Array:
+        """Standard deviation of the log density, or of the exponent of the cloglog output."""
+
+    def scaled_deviation(self, density: FittedDensity, cells: Cells, clamp: bool = True) -> Array:
+        """Standard deviation of the log of an intensity, whose scale is known."""
 
     def exponents(
         self, density: FittedDensity, cells: Cells, n: int, seed: int, clamp: bool
     ) -> Array:
         """Exponents of cloglog maps that are as likely as one another, (cells, maps)."""
+
+    def sums(
+        self, density: FittedDensity, cells: Cells, size: Array, log_scale: float, clamp: bool
+    ) -> Array:
+        """What ``deviation_of_sum`` is found from, of cells of these sizes: it adds up."""
+
+    def deviation_of_sum(self, sums: Array) -> float:
+        """Standard deviation of the log of the sum of an intensity over cells."""
 
 
 @io.register
@@ -97,6 +113,11 @@ class Laplace:
         """How intervals are found."""
         return "laplace"
 
+    @property
+    def knows_scale(self) -> bool:
+        """Whether it is that of an intensity, whose scale is known."""
+        return self.scale is not None
+
     def deviation(
         self, density: FittedDensity, cells: Cells, output: str, clamp: bool = True
     ) -> Array:
@@ -119,13 +140,23 @@ class Laplace:
             found[rows] = np.sqrt(np.maximum(inner, 0.0))
         return found
 
-    def ends(
-        self, density: FittedDensity, cells: Cells, output: str, level: float, clamp: bool
-    ) -> Interval:
-        """The interval of an output at some cells."""
-        theta = density.scorer.scores(cells, clamp)
-        reach = quantile(level) * self.deviation(density, cells, output, clamp)
-        return Interval(*(density.output(theta + s * reach, output) for s in (-1, 1)))
+    def sums(
+        self, density: FittedDensity, cells: Cells, size: Array, log_scale: float, clamp: bool
+    ) -> Array:
+        """Slopes of the sum of an intensity, in the weights and in the log scale."""
+        expected = size * np.exp(density.scorer.scores(cells, clamp).astype(np.float64) + log_scale)
+        found = np.zeros(len(self.mean) + 1)
+        for rows, features in _design(density.operators, density, cells, clamp):
+            found[:-1] += expected[rows] @ features
+        found[-1] = expected.sum()
+        return found
+
+    def deviation_of_sum(self, sums: Array) -> float:
+        """Standard deviation of the log of the sum of an intensity over cells."""
+        assert self.scale is not None
+        slope = sums[:-1] / sums[-1]
+        inner = slope @ self.covariance @ slope + 2 * slope @ self.scale[:-1] + self.scale[-1]
+        return float(np.sqrt(max(inner, 0.0)))
 
     def exponents(
         self, density: FittedDensity, cells: Cells, n: int, seed: int, clamp: bool
@@ -178,6 +209,11 @@ class Refits:
         """How intervals are found."""
         return "bootstrap"
 
+    @property
+    def knows_scale(self) -> bool:
+        """Whether it is that of an intensity, whose scale is known."""
+        return self.log_scale is not None
+
     def logs(self, density: FittedDensity, cells: Cells, output: str, clamp: bool) -> Array:
         """The log density of each refit, or the exponent of its cloglog output."""
         found = np.empty((cells.n_cells, self.weights.shape[1]))
@@ -188,23 +224,33 @@ class Refits:
             found[rows] = features @ self.weights + shift
         return found
 
-    def ends(
-        self, density: FittedDensity, cells: Cells, output: str, level: float, clamp: bool
-    ) -> Interval:
-        """The fit and z times the deviation of the refits to both sides.
+    def deviation(
+        self, density: FittedDensity, cells: Cells, output: str, clamp: bool = True
+    ) -> Array:
+        """Standard deviation of the log density, or of the exponent of the cloglog output.
 
         Refits see some records several times, and are steeper than the fit: their percentiles lie
         to one side of it, and hold the truth less often (experiments.interval_coverage).
         """
-        theta = density.scorer.scores(cells, clamp)
-        reach = quantile(level) * self.logs(density, cells, output, clamp).std(axis=1, ddof=1)
-        return Interval(*(density.output(theta + s * reach, output) for s in (-1, 1)))
+        return np.asarray(self.logs(density, cells, output, clamp).std(axis=1, ddof=1))
 
     def scaled_deviation(self, density: FittedDensity, cells: Cells, clamp: bool = True) -> Array:
         """Standard deviation of the log of an intensity, whose scale is known."""
+        return np.asarray(self._scaled_logs(density, cells, clamp).std(axis=1, ddof=1))
+
+    def sums(
+        self, density: FittedDensity, cells: Cells, size: Array, log_scale: float, clamp: bool
+    ) -> Array:
+        """The sum of the intensity of each refit."""
+        return np.asarray(size @ np.exp(self._scaled_logs(density, cells, clamp)))
+
+    def deviation_of_sum(self, sums: Array) -> float:
+        """Standard deviation of the log of the sum of an intensity over cells."""
+        return float(np.log(sums).std(ddof=1))
+
+    def _scaled_logs(self, density: FittedDensity, cells: Cells, clamp: bool) -> Array:
         assert self.log_scale is not None
-        log = self.logs(density, cells, "log", clamp) + self.log_partition + self.log_scale
-        return np.asarray(log.std(axis=1, ddof=1))
+        return self.logs(density, cells, "log", clamp) + self.log_partition + self.log_scale
 
     def exponents(
         self, density: FittedDensity, cells: Cells, n: int, seed: int, clamp: bool
@@ -212,6 +258,16 @@ class Refits:
         """The fit and the deviations of all refits from their mean, whatever ``n``."""
         logs = self.logs(density, cells, "cloglog", clamp)
         return logs + (fitted_exponents(density, cells, clamp) - logs.mean(axis=1))[:, None]
+
+
+def ends(
+    density: FittedDensity, cells: Cells, output: str, level: float, clamp: bool = True
+) -> Interval:
+    """The interval of an output at some cells: the fit, z times its deviation to both sides."""
+    known = density.known_uncertainty()
+    theta = density.scorer.scores(cells, clamp)
+    reach = quantile(level) * known.deviation(density, cells, output, clamp)
+    return Interval(*(density.output(theta + s * reach, output) for s in (-1, 1)))
 
 
 def fitted_exponents(density: FittedDensity, cells: Cells, clamp: bool = True) -> Array:

@@ -18,7 +18,15 @@ from maxent.core.problem import Problem
 from maxent.core.solvers.base import Solution, Status
 from maxent.density.evidence import Evidence, RecordWeights
 from maxent.density.explanation import Explanation, MeanPlace, explain
-from maxent.density.intervals import Interval, Laplace, Refits, check_level, check_output
+from maxent.density.intervals import (
+    LEVEL,
+    Interval,
+    Laplace,
+    Refits,
+    check_level,
+    check_output,
+    ends,
+)
 from maxent.density.link import DensityLink
 from maxent.density.origin import Origin
 from maxent.density.points import Points, check_missing
@@ -380,7 +388,7 @@ class FittedDensity:
     def intervals(
         self,
         X: Any,
-        level: float = 0.9,
+        level: float = LEVEL,
         output: str = "raw",
         *,
         clamp: bool = True,
@@ -414,16 +422,16 @@ class FittedDensity:
         >>> bool(((low < middle) & (middle < high)).all())
         True
         """
-        known = self.known_uncertainty()
+        self.known_uncertainty()
         check_level(level)
         check_output(output)
         check_missing(missing)
         X, drop = X if is_frame(X) else np.asarray(X), missing == "drop"
-        ends = known.ends(self, self.schema.read(X, missing=drop), output, level, clamp)
+        found = ends(self, self.schema.read(X, missing=drop), output, level, clamp)
         if drop:
             lost = missing_rows(X)
-            ends = Interval(*(np.where(lost, np.nan, end) for end in ends))
-        return ends
+            found = Interval(*(np.where(lost, np.nan, end) for end in found))
+        return found
 
     def known_uncertainty(self) -> Laplace | Refits:
         """``uncertainty``, or an error that says how to have it."""

@@ -77,6 +77,10 @@ def project(
     similarity: Annotated[
         bool, typer.Option(help="Also map clamping, MESS, the most dissimilar variable and ExDet.")
     ] = True,
+    intervals: Annotated[
+        bool,
+        typer.Option(help="Also map the ends of intervals, of a model that was fitted with them."),
+    ] = True,
     threshold: Annotated[
         str | None, typer.Option(help="Also map presence, by this threshold rule or value.")
     ] = None,
@@ -106,6 +110,7 @@ def project(
     from maxent.species.batch.outputs import check_unread, locked
     from maxent.species.comparing.folders import DEFAULT_RULE
     from maxent.species.fitting.model import load_model
+    from maxent.species.fitting.record_kinds import ENDS
     from maxent.species.input.records.study_files import read_extent
     from maxent.species.input.times.dated_layers import DatedLayers
     from maxent.species.input.times.record_dates import AUTO
@@ -141,6 +146,7 @@ def project(
             clamp=settings.clamp,
             mask=settings.mask,
             similarity=similarity,
+            intervals=intervals,
             threshold=None if threshold is None else fitted.threshold(threshold),
         )
         return
@@ -158,7 +164,8 @@ def project(
         times = TimeSettings(AUTO, layer_times=table, window=window)
     rasters = raster_parts(opened.sources)  # with those that the model does not need
     read = [*rasters, *([extent] if cut else [])]
-    for target in targets(out, [*outputs, *EXTRAS, "presence"]).values():
+    ends = [f"{output}_{end}" for output in ("cloglog", *outputs) for end in ENDS]
+    for target in targets(out, [*outputs, *EXTRAS, "presence", *ends]).values():
         check_unread(target, read)
     with (
         locked(out),
@@ -184,6 +191,7 @@ def project(
             "extent": inside,
             "region": fitted.study,
             "kinds": fitted.kinds,
+            "intervals": intervals,
             "units": fitted.layers,
             "overwrite": overwrite,
             "verbose": 0 if quiet else 1,
@@ -204,7 +212,7 @@ def project(
     found = [_encountered(written, settings.clamp), written.extent_in_words()]
     found += [written.presence_in_words()] if written.presence else []
     if written.expected is not None:
-        found.append(f"intensity: {written.expected:.3g} expected on all cells of the map")
+        found.append(f"intensity: {written.expected_in_words()} expected on all cells of the map")
     for said in found:
         tell_event("note", text=said)
     if quiet:

@@ -10,7 +10,7 @@ import numpy as np
 
 from maxent import io
 from maxent.core.entropies import Shannon
-from maxent.density.intervals import Interval, quantile
+from maxent.density.intervals import LEVEL, Interval, quantile
 from maxent.density.link import DensityLink
 from maxent.density.model import FittedDensity
 from maxent.density.points import Points
@@ -144,7 +144,7 @@ class FittedIntensity:
     def intervals(
         self,
         X: Any,
-        level: float = 0.9,
+        level: float = LEVEL,
         output: str = "intensity",
         *,
         area: Any = 1.0,

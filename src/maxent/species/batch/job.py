@@ -251,8 +251,15 @@ def _write_species(
     stage("report")
     notes = list(dict.fromkeys([*result.notes, *notes]))
     reading = None if shared.layers is None else asdict(shared.layers)
+    projected = {name: asdict(files) for name, files in by_folder(shared.projections).items()}
     result = replace(
-        result, maps=maps, notes=notes, change=change, reading=reading, over_time=over_time
+        result,
+        maps=maps,
+        notes=notes,
+        change=change,
+        reading=reading,
+        projected=projected,
+        over_time=over_time,
     )
     written = tables.write_tables(result, sample, test, place / "tables")
     files = {what: f"tables/{name}" for what, name in written.items()}
@@ -383,6 +390,13 @@ def _open(
             yield layers, notes
 
 
+@contextmanager
+def _layers(model: SpeciesModel, shared: Shared, files: LayerFiles, name: str) -> Iterator[Layers]:
+    """The same without notes."""
+    with _open(model, shared, files, name) as (layers, _):
+        yield layers
+
+
 def _write_times(model: SpeciesModel, shared: Shared, place: Path) -> MapsInTime | None:
     """A map of each time of the training layers, and what changes over them."""
     if shared.times is None or shared.layers is None or not shared.maps:
@@ -464,8 +478,11 @@ def _write_change(
         layers = by_folder(shared.projections)
         intervals = drawn_changes(
             model.density,
-            Drawn(now, shared.layers),
-            {name: Drawn(path, layers[name]) for name, path in futures.items()},
+            Drawn(now, partial(_layers, model, shared, shared.layers, TRAINING)),
+            {
+                name: Drawn(path, partial(_layers, model, shared, layers[name], name))
+                for name, path in futures.items()
+            },
             value,
             settings.clamp,
         )

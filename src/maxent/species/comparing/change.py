@@ -112,9 +112,7 @@ def compare_maps(
         for what in maps:
             stage.finish(what, tally.known[what], True, num_threads())
         known = intervals or {}
-        changes = tuple(
-            replace(tally.change(name), intervals=dict(known.get(name, {}))) for name in futures
-        )
+        changes = tuple(tally.change(name).with_intervals(known.get(name, {})) for name in futures)
         stage.publish()
         io.write_atomically(out / TABLE, _csv(changes))
     files = {f"change:{name}": targets[file].name for name, file in names.items()}

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from maxent.density import FittedDensity
 from maxent.rows.arrays import Array
 from maxent.species.comparing.map_files import MapStack
+from maxent.species.fitting.results import SpeciesResult
 from maxent.species.input.files import LayerFiles
 from maxent.species.input.layers.geodesy import cell_areas
+from maxent.species.input.layers.layers import Layers
 from maxent.species.judging.bands import DrawnAreas, DrawnMaps
 from maxent.species.projecting.plan import Compiled
 
+_UNREAD = "this result does not say how the layers of its projections were read; fit again"
+_IN_TIME = (
+    "of a fit in time `maxent fit` alone writes them, at its own threshold; those of the area at "
+    "each time are in times/times.csv"
+)
 _CHUNK = 1 << 14  # cells whose drawn maps are there at once
 
 
 class Drawn(NamedTuple):
-    """A written map and the layers that it was drawn from."""
+    """A written map, and what opens the layers that it was drawn from."""
 
     map: Path
-    layers: LayerFiles
+    layers: Callable[[], AbstractContextManager[Layers]]
 
 
 def drawn_changes(
@@ -56,11 +65,10 @@ def drawn_changes(
     found = {name: DrawnAreas() for name in futures}
     with ExitStack() as stack:
         names = density.schema.names
-        now = stack.enter_context(present.layers.open(only=names)).select(names)
-        then = {
-            name: stack.enter_context(one.layers.open(only=names)).select(names)
-            for name, one in futures.items()
-        }
+        now, *others = (
+            stack.enter_context(one.layers()).select(names) for one in (present, *futures.values())
+        )
+        then = dict(zip(futures, others, strict=True))
         paths = {"": present.map, **{name: one.map for name, one in futures.items()}}
         written = stack.enter_context(MapStack.open(paths))
         areas = cell_areas(written.grid)
@@ -82,6 +90,45 @@ def drawn_changes(
                     found[name].add("kept", before & after, km2)
                     found[name].add("gained", ~before & after, km2)
     return {name: _intervals(sums) for name, sums in found.items() if sums.sums}
+
+
+def changes_of_result(
+    result: SpeciesResult,
+    density: FittedDensity,
+    present: Path,
+    futures: Mapping[str, Path],
+    threshold: float,
+) -> tuple[dict[str, dict[str, tuple[float, float]]] | None, list[str]]:
+    """``drawn_changes`` of a result in a folder, whose layers are read once more; and notes.
+
+    None where the model knows no intervals, or its layers are no longer there.
+    """
+    if density.uncertainty is None:
+        return None, []
+    if result.timing is not None:
+        return None, [f"no intervals of the change: {_IN_TIME}"]
+    lacking = [name for name in futures if name not in result.projected]
+    if result.reading is None or lacking:
+        return None, [f"intervals of the change are not known: {_UNREAD}"]
+
+    def drawn(path: Path, fields: Mapping[str, Any]) -> Drawn:
+        files = replace(LayerFiles.stored(fields), categorical=result.categorical)
+        return Drawn(path, partial(files.open, only=density.schema.names))
+
+    try:
+        found = drawn_changes(
+            density,
+            drawn(present, result.reading),
+            {name: drawn(path, result.projected[name]) for name, path in futures.items()},
+            threshold,
+            bool(result.settings.get("clamp", True)),
+        )
+    except FileNotFoundError as error:
+        return None, [
+            f"intervals of the change are not known, as the layers of the fit are read for them: "
+            f"{error}; call this where `maxent fit` was called"
+        ]
+    return found, []
 
 
 def _intervals(found: DrawnAreas) -> dict[str, tuple[float, float]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,15 @@ class RangeChange:
         if not ranges["present"]:
             return np.inf if ranges["future"] else np.nan
         return ranges["future"] / ranges["present"] - 1
+
+    def with_intervals(self, found: Mapping[str, tuple[float, float]]) -> RangeChange:
+        """With intervals of drawn maps, widened where they do not hold what the maps say."""
+        said = {**self.ranges(), "change": self.change}
+        held = {
+            name: (float(np.fmin(low, said[name])), float(np.fmax(high, said[name])))
+            for name, (low, high) in found.items()
+        }
+        return replace(self, intervals=held)
 
     def change_in_words(self) -> str:
         """The change in percent, or why there is none."""

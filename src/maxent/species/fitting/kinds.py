@@ -18,6 +18,7 @@ from maxent.species.fitting.record_kinds import KindsOfRecords, SourceFile, per
 from maxent.species.fitting.results import BlockSize, Replicates, Sample
 from maxent.species.fitting.settings import Settings
 from maxent.species.input.source_settings import HELD_OUT, PRESENCES
+from maxent.species.judging.bands import OF_LAPLACE, REFITS, of_refits, record_blocks
 from maxent.species.judging.refits import REFIT_TOL
 from maxent.species.judging.replicates import FittedSplit, Split, replicate, split_records
 from maxent.species.study.kinds import Kinds
@@ -35,6 +36,7 @@ class KindsFit:
     notes: list[str]
     choice: WeightChoice | None
     target: str
+    task: SourcesTask
 
 
 def check_kinds(settings: Settings, *, held_out: bool, presences: bool) -> None:
@@ -58,14 +60,15 @@ def fit_kinds(recipe: Recipe, sample: Sample, kinds: Kinds) -> KindsFit:
     unit, _, notes = kinds.scale()
     with warnings.catch_warnings(record=True) as caught, one_blas_thread():
         warnings.simplefilter("always", UserWarning)
-        task = SourcesTask.of(kinds.sources(sample.X, sample.counts), recipe)
+        whole = task = SourcesTask.of(kinds.sources(sample.X, sample.counts), recipe)
         choice, target = None, ""
         agreement, fit, apart = _compared(task)
         alone = {name: one.density for name, one in apart.items()}
         if kinds.settings.weigh == HELD_OUT and len(task.sources) > 1:
             target = _target(task.sources)
             choice = held_out_weights(task, target)
-            fit = SourcesTask.of(choice.of(task.sources, target), recipe).fit()
+            whole = SourcesTask.of(choice.of(task.sources, target), recipe)
+            fit = whole.fit()
     notes += [str(warning.message) for warning in caught]
     notes += _scales_apart(task, apart, sample.X, unit)
     if kinds.settings.weigh == HELD_OUT and choice is None:
@@ -87,7 +90,33 @@ def fit_kinds(recipe: Recipe, sample: Sample, kinds: Kinds) -> KindsFit:
     notes += [told.scale_in_words()]
     notes += [told.agreement_in_words()] if agreement is not None else []
     notes += [told.weights_in_words()] if choice is not None else []
-    return KindsFit(fit.density, told, notes, choice, target)
+    return KindsFit(fit.density, told, notes, choice, target, whole)
+
+
+def with_intervals(
+    fitted: KindsFit, sample: Sample, kinds: Kinds, method: str, *, seed: int = 0, verbose: int = 0
+) -> tuple[FittedDensity, str]:
+    """The density with what its intervals, and those of the intensity, are made of; in words.
+
+    Blocks are of places: the visits in one are drawn together with its presences.
+    """
+    task = fitted.task
+    told = fitted.told.intensity(fitted.density)
+    with warnings.catch_warnings(), one_blas_thread():
+        warnings.simplefilter("ignore", UserWarning)  # told of the fit
+        w = task.solve(verbose=0).w
+        if method == "laplace":
+            return task.with_laplace(told, w).density, OF_LAPLACE
+        block, said = record_blocks(sample, len(sample.counts))
+        blocks = None
+        if block is not None:
+            sites = zip(kinds.sites, _nearest(sample, kinds), strict=True)
+            by_name = {PRESENCES: block, **{site.name: block[near] for site, near in sites}}
+            blocks = [by_name[source.name] for source in task.sources]
+        known = task.with_refits(
+            told, w, n=REFITS, blocks=blocks, seed=seed, n_jobs=num_threads(), verbose=verbose
+        )
+    return known.density, of_refits(said)
 
 
 def _compared(

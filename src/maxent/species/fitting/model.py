@@ -11,6 +11,8 @@ from typing import Any
 from maxent import io
 from maxent._support.terminal import CAUTION
 from maxent.density import FittedDensity, fitted_density, read_lambdas
+from maxent.density.intervals import LEVEL, Interval
+from maxent.density.intervals import OUTPUTS as INTERVAL_OUTPUTS
 from maxent.species.fitting.record_kinds import INTENSITIES, KindsOfRecords
 from maxent.species.fitting.results import Selection
 from maxent.species.input.crs import same_crs, short_crs
@@ -101,6 +103,26 @@ class SpeciesModel:
             return self.density.predict(X, output, **how)
         how = {"area": self.kinds.area} | how
         return self.kinds.intensity(self.density).predict(X, output, **how)
+
+    def has_intervals(self, output: str) -> bool:
+        """Whether it was fitted with intervals, and they are known of an output."""
+        known = self.density.uncertainty
+        if known is None:
+            return False
+        return known.knows_scale if output in INTENSITIES else output in INTERVAL_OUTPUTS
+
+    def intervals(
+        self, X: Any, output: str = "cloglog", level: float = LEVEL, **how: Any
+    ) -> Interval:
+        """Between which values an output lies at the rows of a table, of a fit with intervals.
+
+        Outputs and ``how`` as of ``predict``; see ``FittedDensity.intervals``.
+        """
+        self.check_outputs([output])
+        if self.kinds is None or output not in INTENSITIES:
+            return self.density.intervals(X, level, output, **how)
+        how = {"area": self.kinds.area} | how
+        return self.kinds.intensity(self.density).intervals(X, level, output, **how)
 
     def unlike(self, table: Any) -> list[UnlikeUnits]:
         """The variables of a table of other places that seem to be in other units than here."""

@@ -16,6 +16,7 @@ from maxent.density import FittedDensity, Recipe
 from maxent.species import judging
 from maxent.species.fitting.joint import Joint
 from maxent.species.fitting.kinds import KindsFit, check_kinds, fit_kinds, refits
+from maxent.species.fitting.kinds import with_intervals as intervals_of_kinds
 from maxent.species.fitting.results import BlockSize, Replicates, Sample, SpeciesResult
 from maxent.species.fitting.settings import Settings
 from maxent.species.fitting.sharing import Shared, share
@@ -34,14 +35,15 @@ _OF_OWN = (
 
 _OF_JOINT = (
     "map, evaluation, cross-validation and replicates are of the joint density; the jackknife and "
-    "the responses to single variables are of a model of the species' own records, and response "
-    "curves have no bands"
+    "the responses to single variables are of a model of the species' own records"
 )
 
 _OF_KINDS = (
     "map, evaluation, cross-validation and response curves are of the fit of all kinds of records; "
-    "response curves have no bands, and there is no jackknife"
+    "there is no jackknife"
 )
+
+_NO_BANDS = "response curves have no bands without --intervals"
 
 
 def fit_species(
@@ -124,15 +126,14 @@ def fit_species(
             model, sharing, refit = _shared(recipe, sample, small, model, lenders, settings, size)
         notes.append(f"{prepared.species}: {sharing.describe()}")
     if settings.intervals != "none" and model.weights.size:
+        how: dict[str, Any] = {"seed": settings.seed, "verbose": settings.verbose}
         with clock("intervals"):
-            model, said = bands.with_intervals(
-                recipe,
-                sample,
-                model,
-                settings.intervals,
-                seed=settings.seed,
-                verbose=settings.verbose,
-            )
+            if several is not None and prepared.kinds is not None:
+                model, said = intervals_of_kinds(
+                    several, sample, prepared.kinds, settings.intervals, **how
+                )
+            else:
+                model, said = bands.with_intervals(recipe, sample, model, settings.intervals, **how)
         notes.append(said)
     with clock("evaluation"):
         evaluation = judging.evaluate(model, sample, test)
@@ -146,12 +147,14 @@ def fit_species(
         with clock("cross-validation"):
             replicates = _refits_of_kinds(several, recipe, prepared, settings, size, notes)
         notes.append(_OF_KINDS)
+        notes += [] if model.uncertainty is not None else [_NO_BANDS]
     elif joint is None:
         replicates, models = _replicated(recipe, small, settings, clock, notes, refit, size)
     else:
         with clock("cross-validation"):
             replicates, models = _refits_of(joint, recipe, small, settings, grid)
         notes.append(_OF_JOINT)
+        notes += [] if model.uncertainty is not None else [_NO_BANDS]
     if refit is not None:
         notes.append(_OF_OWN)
     result = SpeciesResult(

@@ -9,10 +9,13 @@ import numpy as np
 
 from maxent import io
 from maxent.density import FittedDensity, FittedIntensity
+from maxent.density.intervals import quantile
 from maxent.density.sources import Agreement, SourceFit
+from maxent.features import Cells
 from maxent.rows.arrays import Array
 
 INTENSITIES = ("intensity", "probability", "count")
+ENDS = ("lower", "upper")  # what names of maps of intervals end with
 APART = "apart_"  # maps of what one source alone says
 KM2 = "km2"
 _ONE = {"hours": "hour", "nights": "night", "days": "day"}  # of units in the plural
@@ -149,6 +152,23 @@ class KindsOfRecords:
     def apart(self, files: Iterable[str]) -> dict[str, str]:
         """The source of each map among ``files`` that is of one alone."""
         return dict(zip((f for f in files if f.startswith(APART)), self.alone, strict=False))
+
+    def ends(
+        self,
+        density: FittedDensity,
+        cells: Cells,
+        outputs: Iterable[str],
+        level: float,
+        clamp: bool,
+    ) -> Iterator[tuple[str, Array]]:
+        """Lower and upper ends of these, by the names of their maps."""
+        theta = density.scorer.scores(cells, clamp).astype(np.float64)
+        known = density.known_uncertainty()
+        reach = quantile(level) * known.scaled_deviation(density, cells, clamp)
+        wanted = set(outputs)
+        for sign, end in zip((-1, 1), ENDS, strict=True):
+            for output, values in self.drawn(theta + sign * reach, wanted):
+                yield f"{output}_{end}", values
 
     def area_in_words(self) -> str:
         """What probabilities are for."""

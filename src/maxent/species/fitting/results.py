@@ -15,6 +15,7 @@ import numpy as np
 
 from maxent import io
 from maxent.density import FittedDensity, fitted_density
+from maxent.density.intervals import LEVEL
 from maxent.evaluation import Variogram
 from maxent.rows.arrays import Array
 from maxent.species.batch.outputs import RESULT
@@ -533,6 +534,14 @@ class Response:
     high: Array | None = None
 
 
+def _three_digits(value: float) -> str:
+    """As no sum of an intensity is known better."""
+    if not np.isfinite(value) or value <= 0:
+        return f"{value:g}"
+    last = int(np.floor(np.log10(value))) - 2
+    return f"{round(value, -last):,.{max(0, -last)}f}"
+
+
 def _cells(cells: int, km2: float | None) -> str:
     return f"{cells:,} cells" if km2 is None else f"{cells:,} cells, {km2:,.0f} km2"
 
@@ -588,6 +597,8 @@ class MapFiles:
         Of each variable of numbers its quantiles at 0, 1 ... 100 % over (a sample of) the cells.
     expected : float or None
         Of an intensity per km2 how many are expected over all cells drawn.
+    expected_ends : tuple of float or None
+        Lower and upper end of that, of 90 %; None where the model does not know.
     """
 
     name: str
@@ -609,6 +620,7 @@ class MapFiles:
     unlike: tuple[UnlikeUnits, ...] = field(default=(), metadata=io.LATER)
     quantiles: dict[str, Array] = field(default_factory=dict, metadata=io.LATER)
     expected: float | None = field(default=None, metadata=io.LATER)
+    expected_ends: tuple[float, float] | None = field(default=None, metadata=io.LATER)
 
     def presence_in_words(self) -> str:
         """Rule, value and area of the map of presence, in all and in the region; "" without one."""
@@ -631,14 +643,23 @@ class MapFiles:
             words += f", {inside['present_km2']:,.0f} of {inside['judged_km2']:,.0f} km2"
         return words
 
+    def expected_in_words(self) -> str:
+        """How many are expected, with its interval where it is known; "" where neither is."""
+        if self.expected is None:
+            return ""
+        said = _three_digits(self.expected)
+        if self.expected_ends is not None:
+            low, high = map(_three_digits, self.expected_ends)
+            said += f" ({LEVEL:.0%} interval {low} to {high})"
+        return said
+
     def _presence_interval(self) -> str:
         """The interval of the area of presence, "" where it is not known."""
-        said = self.presence
-        for unit in ("km2", "cells"):
-            if f"low_{unit}" in said:
-                low, high = said[f"low_{unit}"], said[f"high_{unit}"]
-                return f" ({said['level']:.0%} interval {low:,.0f} to {high:,.0f} {unit})"
-        return ""
+        ends = self.area_ends()
+        if ends is None:
+            return ""
+        unit, low, high = ends
+        return f" ({self.presence['level']:.0%} interval {low:,.0f} to {high:,.0f} {unit})"
 
     def extent_in_words(self) -> str:
         """Cells and area of the maps, beside those of the study region, and what extrapolates."""
@@ -652,6 +673,13 @@ class MapFiles:
         if "extrapolated" in inside:
             words += f", of which {inside['extrapolated']:,} cells extrapolate"
         return words
+
+    def area_ends(self) -> tuple[str, float, float] | None:
+        """Unit and ends of the area of presence, None where they are not known."""
+        for unit in ("km2", "cells"):
+            if f"low_{unit}" in self.presence:
+                return unit, self.presence[f"low_{unit}"], self.presence[f"high_{unit}"]
+        return None
 
     @property
     def training(self) -> bool:
@@ -671,8 +699,9 @@ class MapsInTime:
     ----------
     rows : list of dict
         One per time: time, year (its middle, with a fraction), start, end, cells, km2, suitable
-        cells and suitable_km2 (of those at or above the threshold), mean (suitability) and
-        extrapolated (cells with MESS below 0, None where not known).
+        cells and suitable_km2 (of those at or above the threshold; of a density with intervals also
+        suitable_km2_low and suitable_km2_high), mean (suitability) and extrapolated (cells with
+        MESS below 0, None where not known).
     rule : str
         What the threshold is called.
     threshold : float
@@ -790,6 +819,8 @@ class SpeciesResult:
         Cells that the density is over, where the background points are a sample of them.
     reading : dict or None
         How the layers were read, the fields of ``LayerFiles``; None for tables with data.
+    projected : dict of dict
+        The same of every projection, by its name.
     origins : list of Origin
         Where the records, and those for testing, come from: citation and licences.
     timing : Timing or None
@@ -830,6 +861,7 @@ class SpeciesResult:
     borrowing: Borrowing | None = field(default=None, metadata=io.LATER)
     n_cells: int | None = field(default=None, metadata=io.LATER)
     reading: dict[str, Any] | None = field(default=None, metadata=io.LATER)
+    projected: dict[str, dict[str, Any]] = field(default_factory=dict, metadata=io.LATER)
     origins: list[Origin] = field(default_factory=list, metadata=io.LATER)
     timing: Timing | None = field(default=None, metadata=io.LATER)
     over_time: MapsInTime | None = field(default=None, metadata=io.LATER)

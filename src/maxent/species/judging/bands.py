@@ -9,18 +9,22 @@ import numpy as np
 
 from maxent._support.threads import num_threads
 from maxent.density import FittedDensity
-from maxent.density.intervals import tails
+from maxent.density.intervals import LEVEL, tails
 from maxent.features import Cells
 from maxent.rows.arrays import Array
 from maxent.species.fitting.results import Sample
 from maxent.species.judging import spatial_folds
 from maxent.species.judging.refits import sample_task
 
-LEVEL = 0.9  # of all bands
 REFITS = 100
 DRAWS = 100  # maps that areas are counted on
 _BLOCKS = 20  # of records, which are drawn whole
 _SEED = 0  # of the drawn maps; the same in all windows and all scenarios
+OF_LAPLACE = (
+    f"intervals of {LEVEL:.0%} are from the curvature of the fitted problem (Laplace), given the "
+    "features in use: they know nothing of what the features cannot express, nor of what is wrong "
+    "with how the records were collected"
+)
 
 
 def with_intervals(
@@ -36,24 +40,25 @@ def with_intervals(
     """A density of a sample that knows its intervals, and what they are in words."""
     task = sample_task(recipe, sample)
     if method == "laplace":
-        return task.with_laplace(model), (
-            f"intervals of {LEVEL:.0%} are from the curvature of the fitted problem (Laplace), "
-            "given the features in use: they know nothing of what the features cannot express, nor "
-            "of what is wrong with how the records were collected"
-        )
-    blocks, said = _blocks(sample, task.points.n_cells)
+        return task.with_laplace(model), OF_LAPLACE
+    blocks, said = record_blocks(sample, task.points.n_cells)
     n_jobs = num_threads() if n_jobs is None else n_jobs
     start = task.fit().w
     refitted = task.with_refits(
         model, start, n=REFITS, blocks=blocks, seed=seed, n_jobs=n_jobs, verbose=verbose
     )
-    return refitted, (
-        f"intervals of {LEVEL:.0%} are from the spread of {REFITS} refits to {said} drawn with "
+    return refitted, of_refits(said)
+
+
+def of_refits(drawn: str) -> str:
+    """What intervals of refits are, in words."""
+    return (
+        f"intervals of {LEVEL:.0%} are from the spread of {REFITS} refits to {drawn} drawn with "
         "replacement (bootstrap)"
     )
 
 
-def _blocks(sample: Sample, n_points: int) -> tuple[Array | None, str]:
+def record_blocks(sample: Sample, n_points: int) -> tuple[Array | None, str]:
     """The block of each row, and what is drawn in words; None where places are not known."""
     n = min(_BLOCKS, int((sample.counts > 0).sum()))
     if sample.coordinates is None:

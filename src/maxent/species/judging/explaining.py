@@ -6,17 +6,18 @@ to the difference between the exponent of the place and that of the mean place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from maxent.density.intervals import LEVEL
 from maxent.rows.arrays import Array
 from maxent.species.fitting.model import SpeciesModel
+from maxent.species.fitting.record_kinds import INTENSITIES
 from maxent.species.input.layers.grid import OUTSIDE
 from maxent.species.input.layers.layers import Layers
-from maxent.species.judging.bands import LEVEL
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ class PlaceExplained:
     cell : int
         Its number in their grid.
     outputs : dict of float
-        cloglog, logistic, raw and cumulative there.
+        cloglog, logistic, raw and cumulative there; of an intensity whose scale is known also
+        intensity, probability and count.
     exponent : float
         `sum_j w_j f_j` at the place; base + all shares = exponent.
     base : float
@@ -77,8 +79,9 @@ class PlaceExplained:
         The variable it is of.
     exdet : float or None
         Above 1 for a new combination of variables, negative for a variable beyond its range.
-    interval : tuple of float or None
-        Lower and upper end of the cloglog output, of 90 %; None where the model does not know.
+    intervals : dict of tuple of float
+        Lower and upper end, of 90 %, of the cloglog output, and of intensity, probability and
+        count; empty where the model does not know.
     """
 
     x: float
@@ -91,14 +94,19 @@ class PlaceExplained:
     mess: float | None
     most_dissimilar: str | None
     exdet: float | None
-    interval: tuple[float, float] | None = None
+    intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def describe(self) -> str:
         """The answer in one sentence."""
         value = f"suitability {self.outputs['cloglog']:.3f}"
-        if self.interval is not None:
-            low, high = self.interval
+        if "cloglog" in self.intervals:
+            low, high = self.intervals["cloglog"]
             value += f" ({LEVEL:.0%} interval {low:.3f} to {high:.3f})"
+        if "intensity" in self.outputs:
+            value += f", intensity {self.outputs['intensity']:.3g}"
+            if "intensity" in self.intervals:
+                low, high = self.intervals["intensity"]
+                value += f" ({low:.3g} to {high:.3g})"
         made = [s for s in self.shares if abs(s.share) >= 0.01]
         up = [s.variable for s in made if s.share > 0][:3]
         down = [s.variable for s in made if s.share < 0][:3]
@@ -189,9 +197,13 @@ def explain_places(
     outputs = {kind: density.predict(table, kind, clamp=clamp) for kind in kinds}
     mess, dissimilar = _similarity(model, table)
     exdet = None if model.extrapolation is None else model.extrapolation.novelty(table)
-    ends = None
-    if density.uncertainty is not None:
-        ends = np.transpose(density.intervals(table, LEVEL, "cloglog", clamp=clamp))
+    if model.kinds is not None and model.kinds.log_scale is not None:
+        outputs |= {kind: model.predict(table, kind, clamp=clamp) for kind in INTENSITIES}
+    ends = {
+        kind: model.intervals(table, kind, clamp=clamp)
+        for kind in ("cloglog", *INTENSITIES)
+        if model.has_intervals(kind)
+    }
     return [
         PlaceExplained(
             float(xs[i]),
@@ -204,7 +216,7 @@ def explain_places(
             None if mess is None else float(mess[i]),
             None if dissimilar is None else dissimilar[i],
             None if exdet is None else float(exdet[i]),
-            None if ends is None else (float(ends[i, 0]), float(ends[i, 1])),
+            {kind: (float(low[i]), float(high[i])) for kind, (low, high) in ends.items()},
         )
         for i in range(len(xs))
     ]

@@ -12,11 +12,10 @@ import numpy as np
 from maxent._support.jobs import in_threads
 from maxent._support.threads import one_blas_thread
 from maxent.density import DensityTask, Fit, FittedDensity, fitted_density
-from maxent.density.intervals import Interval, tails
+from maxent.density.intervals import LEVEL, Interval, tails
 from maxent.features import Schema
 from maxent.rows.arrays import Array
 from maxent.species.fitting.results import Response, Sample
-from maxent.species.judging.bands import LEVEL
 from maxent.species.judging.refits import KNOTS, check_whole, coarse, fit_if_any, sample_task
 from maxent.species.libraries import geo
 
@@ -101,7 +100,9 @@ def responses(
 
 
 def marginal_responses(model: Any, sample: Sample, n: int = 100) -> list[Response]:
-    """The marginal curves of :func:`responses`, without bands and models of one variable.
+    """The marginal curves of :func:`responses`, without models of one variable.
+
+    With bands where the density knows its intervals.
 
     Parameters
     ----------
@@ -114,8 +115,10 @@ def marginal_responses(model: Any, sample: Sample, n: int = 100) -> list[Respons
     """
     density = fitted_density(model)
     axes = _Axes.from_sample(density.schema, sample, n)
-    curves = enumerate(axes.marginal(density))
-    return [axes.response("marginal", v, curve, None) for v, curve in curves]
+    curves = axes.marginal(density)
+    bands = [None] * len(curves) if density.uncertainty is None else axes.bands(density)
+    pairs = enumerate(zip(curves, bands, strict=True))
+    return [axes.response("marginal", v, curve, band) for v, (curve, band) in pairs]
 
 
 def _resampler(task: DensityTask, whole: Fit | None) -> Callable[[Array], FittedDensity | None]:

@@ -19,6 +19,7 @@ from maxent._support.jobs import current_runner
 from maxent._support.progress import Progress
 from maxent._support.threads import executor, num_threads
 from maxent.density import FittedDensity
+from maxent.density.intervals import LEVEL
 from maxent.rows.arrays import Array
 from maxent.species.batch import earlier_maps
 from maxent.species.fitting.record_kinds import KindsOfRecords
@@ -28,7 +29,6 @@ from maxent.species.input.layers.grid import Grid, Window
 from maxent.species.input.layers.layers import Layers
 from maxent.species.input.layers.similarity import Reference
 from maxent.species.input.layers.units import UnlikeUnits
-from maxent.species.judging.bands import LEVEL
 from maxent.species.libraries import geo
 from maxent.species.projecting import geotiff
 from maxent.species.projecting.plan import EXTRAS, Plan, Tally
@@ -57,6 +57,7 @@ def project(
     effort: RecordEffort | None = None,
     kinds: KindsOfRecords | None = None,
     apart: bool = False,
+    intervals: bool = True,
     extent: StudyRegion | None = None,
     region: StudyRegion | None = None,
     compare_units: bool = True,
@@ -115,6 +116,8 @@ def project(
         "intensity", "probability" and "count" too.
     apart : bool, default False
         Whether to map how many times more each of them alone says than all together, as log2.
+    intervals : bool, default True
+        Whether to map the ends of intervals too, where the model was fitted with them.
     extent : StudyRegion, default None
         Draw only the cells whose centre lies inside; None for all of the layers.
     region : StudyRegion, default None
@@ -141,7 +144,7 @@ def project(
     start = perf_counter()
     plan = Plan.from_options(
         model, layers, outputs, clamp, reference, threshold, replicates, extras, extrapolation,
-        mask, effort, extent, region, (units, reference), kinds=kinds, apart=apart,
+        mask, effort, extent, region, (units, reference), intervals, kinds, apart,
     )  # fmt: skip
     threads = num_threads() if threads is None else max(1, int(threads))
     targets = geotiff.targets(Path(out), plan.maps)
@@ -187,6 +190,7 @@ def project(
         unlike=tuple(unlike),
         quantiles=tally.quantiles(),
         expected=tally.expected if "intensity" in plan.maps and tally.expected else None,
+        expected_ends=plan.expected_ends(tally),
     )
 
 
@@ -222,6 +226,9 @@ def _presence(plan: Plan, tally: Tally, rule: str) -> dict[str, Any]:
     if tally.drawn.sums:
         low, high = tally.drawn.interval("present")
         unit = "cells" if plan.areas is None else "km2"
+        # drawn maps may all lie to one side, as of a species that is almost everywhere
+        own = tally.counts["present"] if plan.areas is None else tally.km2["present"]
+        low, high = min(low, own), max(high, own)
         said |= {f"low_{unit}": low, f"high_{unit}": high, "level": LEVEL}
     if plan.areas is None:
         return said
@@ -247,6 +254,7 @@ def project_xarray(
     extrapolation: Extrapolation | None = None,
     mask: str | None = None,
     kinds: KindsOfRecords | None = None,
+    intervals: bool = True,
     threads: int | None = None,
     verbose: int = 1,
 ) -> Any:
@@ -288,6 +296,8 @@ def project_xarray(
         also a new combination) out of the maps of suitability.
     kinds : KindsOfRecords, default None
         As of :func:`project`.
+    intervals : bool, default True
+        As of :func:`project`.
     threads : int, default None
         How many read and score; None is ``num_threads()``.
     verbose : int, default 1
@@ -295,7 +305,7 @@ def project_xarray(
     """
     plan = Plan.from_options(
         model, layers, outputs, clamp, reference, threshold, replicates, extras, extrapolation,
-        mask, units=(reference,), kinds=kinds,
+        mask, units=(reference,), intervals=intervals, kinds=kinds,
     )  # fmt: skip
     threads = num_threads() if threads is None else max(1, int(threads))
     grid = plan.layers.grid

@@ -129,6 +129,9 @@ def _row(step: Step, written: MapFiles, trend: _Trend) -> dict[str, Any]:
     }
     if "km2" in said:
         row |= {"km2": said["known_km2"], "suitable_km2": said["km2"]}
+    for unit, area in (("km2", "suitable_km2"), ("cells", "suitable")):
+        if f"low_{unit}" in said:
+            row |= {f"{area}_low": said[f"low_{unit}"], f"{area}_high": said[f"high_{unit}"]}
     row["mean"] = trend.means.get(step.span.year)
     row["extrapolated"] = written.n_extrapolated
     return row

@@ -12,12 +12,13 @@ import numpy as np
 
 from maxent.density import OUTPUTS, FittedDensity, fitted_density
 from maxent.density.explanation import Share, share_of
+from maxent.density.intervals import LEVEL, ends, quantile
 from maxent.features import Schema
 from maxent.features.cells import UNKNOWN, Cells
 from maxent.features.scoring import Scorer
 from maxent.rows.arrays import Array
 from maxent.species.batch.slugs import slugs
-from maxent.species.fitting.record_kinds import APART, INTENSITIES, KM2, KindsOfRecords
+from maxent.species.fitting.record_kinds import APART, ENDS, INTENSITIES, KM2, KindsOfRecords
 from maxent.species.input.crs import same_crs
 from maxent.species.input.layers.extrapolation import Extrapolation
 from maxent.species.input.layers.geodesy import CellAreas, cell_areas
@@ -26,7 +27,7 @@ from maxent.species.input.layers.layers import Block, Layers
 from maxent.species.input.layers.places import PLACE
 from maxent.species.input.layers.similarity import Reference, codes_of
 from maxent.species.input.layers.units import UnlikeUnits, ranges_of, unlike_units
-from maxent.species.judging.bands import LEVEL, DrawnAreas, DrawnMaps
+from maxent.species.judging.bands import DrawnAreas, DrawnMaps
 from maxent.species.study.effort import RecordEffort
 from maxent.species.study.study_region import StudyRegion
 
@@ -40,7 +41,7 @@ STATISTICS: dict[str, Callable[[Array], Array]] = {
     "replicates_max": lambda y: y.max(axis=0),
     "replicates_median": lambda y: np.median(y, axis=0),
 }
-ENDS = ("cloglog_lower", "cloglog_upper")
+CLOGLOG_ENDS = tuple(f"cloglog_{end}" for end in ENDS)
 _CHUNK = 1 << 16  # cells scored at once
 _LOOKED_AT = 20_000  # cells whose values are compared with those of the fit
 _HARDLY_ANY = 0.1  # of the mean intensity
@@ -106,6 +107,7 @@ class Tally:
     values: dict[str, list[Array]] = field(default_factory=dict)  # of some cells, by variable
     drawn: DrawnAreas = field(default_factory=DrawnAreas)  # of presence, where intervals are known
     expected: float = 0.0  # sum of an intensity per km2
+    sums: Array | None = None  # what the interval of that is found from
 
     def add(self, other: Tally) -> None:
         """Add what another window encountered."""
@@ -113,12 +115,18 @@ class Tally:
         self.outside.update(other.outside)
         self.drawn.merge(other.drawn)
         self.expected += other.expected
+        self.add_sums(other.sums)
         for what, area in other.km2.items():
             self.km2[what] = self.km2.get(what, 0.0) + area
         for name, levels in other.unseen.items():
             self.unseen.setdefault(name, set()).update(levels)
         for name, parts in other.values.items():
             self.values.setdefault(name, []).extend(parts)
+
+    def add_sums(self, sums: Array | None) -> None:
+        """Add what the interval of the number that is expected is found from, in other cells."""
+        if sums is not None:
+            self.sums = sums if self.sums is None else self.sums + sums
 
     def quantiles(self) -> dict[str, Array]:
         """Of each variable, at 0, 1 ... 100 % of the cells whose values were kept."""
@@ -228,7 +236,18 @@ class Plan:
         maps += [Map(name, tags=tags, masked=mask is not None) for name in STATISTICS if others]
         if model.uncertainty is not None and intervals:
             told = {**tags, "LEVEL": repr(LEVEL), "METHOD": model.uncertainty.method}
-            maps += [Map(name, tags=told, masked=mask is not None) for name in ENDS]
+            banded = ["cloglog"]
+            if kinds is not None and model.uncertainty.knows_scale:
+                banded += [output for output in INTENSITIES if output in outputs]
+            maps += [
+                Map(
+                    f"{output}_{end}",
+                    tags={**told, **_intensity_tags(output, kinds)},
+                    masked=mask is not None,
+                )
+                for output in banded
+                for end in ENDS
+            ]
         similar = reference is not None and (wanted & {"mess", "mod"} or mask == "mess")
         combined = extrapolation is not None and ("exdet" in wanted or mask == "exdet")
         maps += [] if effort is None else [Map("effort", tags={"EFFORT": effort.label})]
@@ -279,21 +298,57 @@ class Plan:
             with np.errstate(over="ignore"):  # without clamping raw may leave single precision
                 for what, values in self._columns(columns, tally):
                     drawn[what][part] = values
-            if self.threshold is not None and ENDS[0] in self.maps:
-                size = np.ones(len(drawn["presence"][part])) if km2 is None else km2[rows]
-                judged = drawn["presence"][part] != self.maps["presence"].nodata
-                self._draw_presence(columns, np.where(judged, size, 0.0), tally)
+            if self.banded:
+                size = np.ones(known[part].size) if km2 is None else km2[rows]
+                self._draw_sums(columns, {what: drawn[what][part] for what in drawn}, size, tally)
         if self.effort is not None:
             drawn["effort"][:] = self.effort.read(window)[0].ravel()[known]
         maps = {what: self._spread(block, known, what, values) for what, values in drawn.items()}
         self._measure(block, maps, tally)
         return window, maps, tally
 
-    def _draw_presence(self, columns: Mapping[str, Array], size: Array, tally: Tally) -> None:
-        """Add up where maps that are as likely as this one have presence."""
-        assert self.threshold is not None
-        maps = DrawnMaps(self.model.density, self.threshold, self.clamp)
-        tally.drawn.add("present", maps.present(self.model.cells(columns)), size)
+    def _draw_sums(
+        self,
+        columns: Mapping[str, Array],
+        drawn: Mapping[str, Array],
+        size: Array,
+        tally: Tally,
+    ) -> None:
+        """Add up what intervals of areas and of the number that is expected are found from.
+
+        Of the area: where maps that are as likely as this one have presence.
+        """
+        density, cells = self.model.density, self.model.cells(columns)
+        if self.threshold is not None:
+            judged = drawn["presence"] != self.maps["presence"].nodata
+            maps = DrawnMaps(density, self.threshold, self.clamp)
+            tally.drawn.add("present", maps.present(cells), np.where(judged, size, 0.0))
+        known, kinds = density.known_uncertainty(), self.kinds
+        scale = None if kinds is None else kinds.log_scale
+        if self.counted and known.knows_scale and scale is not None:
+            size = np.where(np.isnan(drawn["intensity"]), 0.0, size)
+            tally.add_sums(known.sums(density, cells, size, scale, self.clamp))
+
+    def expected_ends(self, tally: Tally) -> tuple[float, float] | None:
+        """The interval of the expected number, None where it is not known."""
+        if tally.sums is None or not tally.expected:
+            return None
+        reach = quantile(LEVEL) * self.model.density.known_uncertainty().deviation_of_sum(
+            tally.sums
+        )
+        low, high = tally.expected * np.exp([-reach, reach])
+        return float(low), float(high)
+
+    @property
+    def banded(self) -> bool:
+        """Whether intervals are drawn."""
+        return CLOGLOG_ENDS[0] in self.maps
+
+    @property
+    def counted(self) -> bool:
+        """Whether the numbers that are expected in cells are known and add up."""
+        known = self.kinds is not None and self.kinds.unit == KM2
+        return known and "intensity" in self.maps and self.areas is not None
 
     def _look_at(self, block: Block, known: Array, tally: Tally) -> None:
         """Keep the values of some cells, the same ones whatever the windows are."""
@@ -327,8 +382,7 @@ class Plan:
                 counted["extrapolated"] = maps["mess"] < 0
             counted |= {f"region_{what}": where & inside for what, where in counted.items()}
         km2 = None if self.areas is None else self.areas.read(block.window)
-        known = self.kinds is not None and self.kinds.unit == KM2 and "intensity" in maps
-        if km2 is not None and known:
+        if km2 is not None and self.counted:
             tally.expected += float(np.nansum(maps["intensity"] * km2))
         for what, where in counted.items():
             if what not in ("cells", "extrapolated"):  # which are counted already
@@ -378,11 +432,12 @@ class Plan:
                     yield what, values
         if self.replicates:
             yield from self._statistics(columns, cells)
-        if ENDS[0] in self.maps:
-            known = model.known_uncertainty()
-            yield from zip(
-                ENDS, known.ends(model, cells, "cloglog", LEVEL, self.clamp), strict=True
-            )
+        if self.banded:
+            found = ends(model, cells, "cloglog", LEVEL, self.clamp)
+            yield from zip(CLOGLOG_ENDS, found, strict=True)
+            outputs = [output for output in INTENSITIES if f"{output}_{ENDS[0]}" in self.maps]
+            if self.kinds is not None and outputs:
+                yield from self.kinds.ends(model, cells, outputs, LEVEL, self.clamp)
 
     def _apart(
         self, columns: Mapping[str, Array], cells: Cells, theta: Array

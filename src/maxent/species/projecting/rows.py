@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from maxent.species.fitting.model import SpeciesModel
+from maxent.species.fitting.record_kinds import ENDS
 from maxent.species.input.records.columns import listed
 from maxent.species.input.records.swd import SWD
 from maxent.species.libraries import geo
@@ -23,6 +24,7 @@ def project_rows(
     similarity: bool = True,
     threshold: float | None = None,
     mask: str | None = None,
+    intervals: bool = True,
 ) -> Any:
     """A table of row, species, x, y (where known), other columns, and one column per output.
 
@@ -48,6 +50,9 @@ def project_rows(
         A cloglog value: also the column ``presence``.
     mask : "mess" or "exdet", default None
         Leave outputs and presence of rows that extrapolate empty, as in :func:`project`.
+    intervals : bool, default True
+        Whether to add the ends of each output as ``OUTPUT_lower`` and ``OUTPUT_upper``, where the
+        model was fitted with intervals and they are known.
     """
     check_mask(mask, model.reference, model.extrapolation)
     schema = model.density.schema
@@ -57,6 +62,9 @@ def project_rows(
     known = rows.X[list(schema.names)].notna().all(axis=1).to_numpy()
     X = rows.X.loc[known, list(schema.names)]
     made = {output: model.predict(X, output, clamp=clamp) for output in outputs}
+    for output in filter(model.has_intervals, outputs if intervals else ()):
+        ends = model.intervals(X, output, clamp=clamp)
+        made |= {f"{output}_{end}": values for end, values in zip(ENDS, ends, strict=True)}
     if threshold is not None:
         made["presence"] = model.density.predict(X, "cloglog", clamp=clamp) >= threshold
     novelty = _novelty(model, {name: np.asarray(X[name]) for name in X.columns})

@@ -238,6 +238,9 @@ def over_time(found: MapsInTime) -> Picture:
     ax.yaxis.set_label_coords(-0.17, 0.5)
     years = np.array([row["year"] for row in found.rows])
     area = np.array([row[found.area] for row in found.rows], dtype=np.float64)
+    if all(f"{found.area}_low" in row for row in found.rows):
+        ends = ([row[f"{found.area}_{end}"] for row in found.rows] for end in ("low", "high"))
+        ax.fill_between(years, *ends, color=TRAIN, alpha=0.15, linewidth=0, label="90 % intervals")
     ax.plot(years, area, ".-", color=TRAIN, linewidth=1.2, markersize=5, label="each time")
     if found.area in found.slopes:
         slope = found.slopes[found.area]

@@ -45,6 +45,8 @@ LABELS = {
     "raw": "raw density",
     "log": "log density",
     "intensity": "intensity",
+    "intensity_lower": "lower end of the intensity",
+    "intensity_upper": "upper end of the intensity",
     APART: "alone against together (log2)",
     "probability": "probability of presence",
     "count": "expected count",
@@ -362,7 +364,7 @@ def _scale(kind: str, values: Array) -> tuple[str, tuple[float, float]]:
     if kind == APART:
         end = float(np.clip(np.percentile(np.abs(values), 98), 0.5, 6))
         return "RdBu", (-end, end)
-    if kind in ("intensity", "count"):
+    if kind in ("intensity", "intensity_lower", "intensity_upper", "count"):
         return "viridis", (0.0, max(float(np.percentile(values, 99)), 1e-12))
     if kind in ("clamping", "replicates_sd", "scenarios_sd"):
         return "magma_r", (0.0, max(float(values.max()), 0.01))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 
-from maxent.species.fitting.record_kinds import KindsOfRecords
+from maxent.species.fitting.record_kinds import ENDS, INTENSITIES, KindsOfRecords
 from maxent.species.fitting.results import MapFiles
 from maxent.species.report import maps
 from maxent.species.report.interactive import interactive_map
@@ -246,6 +248,8 @@ def _map_files(written: MapFiles, kinds: KindsOfRecords | None) -> Html:
             "probability": f"probability that {kinds.area_in_words()} holds the species",
             "count": f"expected count in {kinds.area_in_words()}",
         }
+        for of, end in product(INTENSITIES, ENDS):
+            holds[f"{of}_{end}"] = f"{end} end of the interval of the {holds[of]}"
         for kind, name in kinds.apart(written.files).items():
             holds[kind] = f"what {name} alone says against all together, as log2 (1: twice as many)"
     rows = [[holds.get(kind, kind), link(file)] for kind, file in written.files.items()]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from itertools import islice
 
-import numpy as np
-
 from maxent.species.fitting.record_kinds import APART, WHAT, KindsOfRecords
 from maxent.species.fitting.results import MapFiles
 from maxent.species.report import maps
@@ -108,6 +106,12 @@ def _absolute(context: Context, told: KindsOfRecords, written: MapFiles) -> Html
             "Intensity",
             f"How many per {told.per}. The colours end at the 99th percentile.",
         ),
+        "intensity_lower": (
+            "Intensity, lower end",
+            "How low it may be at each place: nine of ten such intervals should hold the truth, "
+            "each place by itself.",
+        ),
+        "intensity_upper": ("Intensity, upper end", "How high it may be."),
         "probability": (
             "Probability of presence",
             f"That {area} {'finds' if not told.unit else 'holds'} the species (--area).",
@@ -128,17 +132,9 @@ def _absolute(context: Context, told: KindsOfRecords, written: MapFiles) -> Html
     if written.expected is not None:
         said = paragraph(
             f"Over the {count(written.n_cells)} cells of the map that is "
-            f"{_rounded(written.expected)} in all."
+            f"{written.expected_in_words()} in all."
         )
     return joined([element("div", *shown, class_="pair"), said])
-
-
-def _rounded(value: float) -> str:
-    """Three digits, as no such sum is known better."""
-    if not np.isfinite(value) or value <= 0:
-        return plain(value)
-    digits = max(0, 2 - int(np.floor(np.log10(value))))
-    return f"{round(value, 2 - int(np.floor(np.log10(value)))):,.{digits}f}"
 
 
 def _apart(context: Context, told: KindsOfRecords, written: MapFiles) -> Html | None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from maxent.species.fitting.results import MapsInTime
 from maxent.species.input.times.timing import Timing
 from maxent.species.report import figures, maps
@@ -91,12 +94,21 @@ def _times(timing: Timing, found: MapsInTime | None) -> Html:
         cells = [label, count(step.get("records", 0)), count(step.get("background", 0))]
         if found is not None and row is not None:
             beyond = row["extrapolated"]
-            cells += [count(round(row[found.area])), fixed(row["mean"])]
+            cells += [_area(row, found.area), fixed(row["mean"])]
             cells.append("not known" if beyond is None else count(beyond))
         elif found is not None:
             cells += ["", "", ""]
         rows.append(cells)
     return table(caption, head, rows, right=range(1, len(head)), class_="settings")
+
+
+def _area(row: Mapping[str, Any], name: str) -> str:
+    """The suitable area of a time, with its interval where it is known."""
+    said = count(round(row[name]))
+    if f"{name}_low" in row:
+        low, high = (count(round(row[f"{name}_{end}"])) for end in ("low", "high"))
+        said += f" ({low} to {high})"
+    return said
 
 
 def _files(found: MapsInTime) -> Html:

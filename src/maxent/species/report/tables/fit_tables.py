@@ -55,6 +55,12 @@ _MAPS = (
     "masked_cells",
     "present_cells",
     "present_km2",
+    "present_low",
+    "present_high",
+    "present_unit",
+    "expected",
+    "expected_low",
+    "expected_high",
     "region_cells",
     "region_km2",
     "region_extrapolating_cells",
@@ -158,8 +164,10 @@ def _of_the_report(result: SpeciesResult) -> Iterator[_Table]:
 def _map_row(written: MapFiles) -> list[Any]:
     """How much a map shows, in all and in the study region: like beside like."""
     inside, present = written.region, written.presence
-    in_all = [written.n_cells, written.km2, written.n_extrapolated, written.n_novel]
+    in_all: list[Any] = [written.n_cells, written.km2, written.n_extrapolated, written.n_novel]
     in_all += [written.n_masked, present.get("cells"), present.get("km2")]
+    unit, *ends = written.area_ends() or (None, None, None)
+    in_all += [*ends, unit, written.expected, *(written.expected_ends or (None, None))]
     region = ("cells", "km2", "extrapolated", "present", "present_km2")
     extent = written.extent or "all of the layers"
     return [written.name, extent, *in_all, *(inside.get(what) for what in region)]

@@ -182,8 +182,27 @@ def _additions(result: SpeciesResult) -> Row:
         row |= _jackknife_columns(result.jackknife, {"auc": "Training AUC"})
     row |= _sharing(result.sharing)
     row |= _joint(result.borrowing)
+    row |= _intervals(result)
     row["Duality gap"] = result.model.certificate.gap
     row["Seconds"] = float(sum(result.seconds.values()))
+    return row
+
+
+def _intervals(result: SpeciesResult) -> Row:
+    """The area of presence and the number expected on the layers of the fit, with intervals."""
+    row: Row = {}
+    drawn = next((written for written in result.maps if written.training), None)
+    if drawn is None:
+        return row
+    ends = drawn.area_ends()
+    if ends is not None:
+        unit, low, high = ends
+        row |= {f"Presence {unit}": drawn.presence[unit]}
+        row |= {f"Presence {unit} lower": low, f"Presence {unit} upper": high}
+    if drawn.expected_ends is not None:
+        low, high = drawn.expected_ends
+        row |= {"Expected number": drawn.expected}
+        row |= {"Expected number lower": low, "Expected number upper": high}
     return row
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from maxent.density.intervals import LEVEL, Refits
 from maxent.species.fitting.record_kinds import WHAT
 from maxent.species.fitting.results import (
     MapFiles,
@@ -340,7 +341,8 @@ def _model(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
         "Coefficients",
         (f"{len(fitted.coef)} of {fitted.n_features} weights are not 0: coefficients.csv"),
     )
-    yield "Model estimates", "Parameter uncertainty", _refits(result)
+    uncertain = [part for part in (_refits(result), _intervals(result)) if part]
+    yield "Model estimates", "Parameter uncertainty", "; ".join(uncertain)
     if result.importance is not None:
         shares = zip(result.importance.variables, result.importance.permutation, strict=True)
         told = ", ".join(f"{name} {share:.1f} %" for name, share in shares)
@@ -401,10 +403,25 @@ def _threshold(result: SpeciesResult) -> str:
 
 def _refits(result: SpeciesResult) -> str:
     refits = [_parts(made) for made in result.replicates[1:]]
-    banded = any(curve.low is not None for curve in result.responses)
+    told = result.model.uncertainty is not None  # which the bands of marginal curves are of
+    banded = any(
+        c.low is not None and not (told and c.kind == "marginal") for c in result.responses
+    )
     bands = int(result.settings.get("bootstrap") or 0) if banded else 0
     refits += [f"{bands} bootstrap refits for the bands of response curves"] if bands else []
     return "; ".join(refits)
+
+
+def _intervals(result: SpeciesResult) -> str:
+    """What intervals are made of, "" without any."""
+    known = result.model.uncertainty
+    if known is None:
+        return ""
+    of = "the curvature of the fitted problem (Laplace), given the features in use"
+    if isinstance(known, Refits):
+        what = f"{known.blocks} spatial blocks of records" if known.blocks else "single records"
+        of = f"the spread of {known.weights.shape[1]} refits to {what} drawn with replacement"
+    return f"intervals of {LEVEL:.0%} of curves, maps and areas from {of}"
 
 
 def _assessment(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
