@@ -420,6 +420,41 @@ def test_a_wrong_file_is_told(study, tab):
         page.get_by_text("What becomes of the records").wait_for()
 
 
+def test_surveys_and_counts_are_dropped_below_the_records(study, landscape, tab):
+    from maxent.datasets import virtual_visits
+
+    island = virtual_landscape(height=60, width=90, n_occurrences=60, seed=8)
+    visits = virtual_visits(island, 60, 30, 2.0, seed=1)
+    survey, counts = (path.read_bytes() for path in visits.write(study))
+    with served(study) as client:
+        client.draft(records={"path": "occurrences.csv"}, layers={"sources": ["layers"]})
+        one = tab(client)
+        page = one.page
+        below = page.get_by_role("region", name="surveys and counts")
+        files = [("my sites.csv", survey), ("my counts.csv", counts)]
+        below.locator("input[type=file]").set_input_files(
+            [{"name": name, "mimeType": "text/csv", "buffer": held} for name, held in files]
+        )
+        below.get_by_text("60 visits").wait_for()
+        below.get_by_text("30 visits").wait_for()
+        below.get_by_text("areas in ha, from column 'area_ha'").wait_for()
+        page.locator(".words pre", has_text="--counts 'uploads/records/my counts.csv'").wait_for()
+        below.get_by_label("what uploads/records/my sites.csv is").select_option("counts")
+        below.locator(".trouble", has_text="no column of counts recognised").wait_for()
+        below.get_by_label("what uploads/records/my sites.csv is").select_option("survey")
+        below.locator("summary", has_text="Columns, units and weights").click()
+        below.get_by_label("Area that probabilities are for").fill("0.5")
+        below.get_by_label("Area that probabilities are for").press("Tab")
+        page.locator(".words pre", has_text="--area 0.5").wait_for()
+        for _ in files:
+            below.get_by_role("button", name="remove").first.click()
+        below.get_by_text("30 visits").wait_for(state="detached")
+        page.wait_for_function(
+            "() => !/survey|counts|area/.test(document.querySelector('.words pre').textContent)"
+        )
+        one.sound()
+
+
 def test_layers_that_do_not_match_are_mended(study, tab):
     path = study / "layers" / "elevation.tif"
     with rasterio.open(path) as raster:

@@ -232,6 +232,27 @@ def test_effort_takes_the_bias_of_records_out():
     assert fit.deviance(seen) == pytest.approx(fit.sources[1].deviance, rel=1e-6)
 
 
+def test_a_source_is_no_model(tmp_path):
+    source = mx.Source("counts", [[0.0], [1.0]], [0, 3])
+    with pytest.raises(TypeError, match="holds a table of data; save the intensity"):
+        mx.save(source, tmp_path / "source.json")
+
+
+def test_the_gain_of_presences_alone_is_that_of_their_density():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    y = rng.poisson(np.exp(X[:, 0] - 1))
+    told = mx.IntegratedDensity("lq").fit([mx.Source("presences", X, y)]).density_.certificate
+    expected = mx.MaxentDensity("lq").fit(X, y).density_.certificate
+    assert told.unregularized_gain == pytest.approx(expected.unregularized_gain, abs=1e-4)
+    both = mx.IntegratedDensity("lq").fit(
+        [mx.Source("presences", X, y), mx.Source("counts", X, 1000 * y)]
+    )
+    logs = both.density_.predict(X, "log")
+    gain = y @ logs / y.sum() + np.log(len(X))
+    assert both.density_.certificate.unregularized_gain == pytest.approx(gain, abs=1e-9)
+
+
 def test_a_source_with_a_scale_of_its_own_leaves_the_others_theirs():
     half = counts(own_scale=True, name="half")  # sees an unknown share
     fit = SourcesTask.of([survey(), half], linear()).fit()

@@ -139,6 +139,15 @@ def test_report_and_odmap_name_every_source(fitted):
     assert "intensity per km2" in rows["Prediction output", "Prediction unit"]
 
 
+def test_the_gain_is_that_of_the_presences(fitted):
+    """Not of the likelihood of all sources: ln N less the log loss, cells being about alike."""
+    result = read_result(fitted[0])
+    scores = result.evaluation.scores
+    expected = np.log(result.model.n_points) - scores["log_loss"]
+    assert scores["unregularized_gain"] == pytest.approx(expected, abs=0.01)
+    assert np.isnan(scores["gain"])
+
+
 def test_the_folder_is_read_back(fitted, call):
     model = load_model(fitted[0])
     result = read_result(fitted[0])
@@ -339,6 +348,7 @@ def test_species_missing_from_a_survey_are_fitted_without_it(files, call, tmp_pa
     assert done.exit_code == 0, done.output
     assert read_result(tmp_path / "o" / "Alter_unus").kinds is None
     assert read_result(tmp_path / "o" / "Arbor_fictus").kinds is not None
+    assert "Arbor fictus: The intensity is absolute" in " ".join(done.output.split())
     assert "none of its visits names 'Alter unus'" in " ".join(done.output.split())
     nameless = _written(files, _table(files, "sites.csv").drop(columns="species"), "nameless.csv")
     said = _fails(call, files, both, "--survey", nameless)
@@ -447,6 +457,10 @@ def test_visits_outside_the_layers(files, call):
         (["--survey", "sites.csv", "--memory", "1GB", "--background", "all"], "--memory is for"),
         (["--counts", "sites.csv"], "give the file with --survey"),
         (["--survey", "transects.csv", "--presence-column", "no"], "no column 'no'"),
+        (["--survey", "sites.csv", "--effort-layer", "biome"], "'biome' holds categories"),
+        (["--survey", "sites.csv", "--survey", "sites.csv"], "sites.csv is given twice"),
+        (["--survey", "occurrences.csv"], "is given as presences and as visits"),
+        (["--survey", "sites.csv", "--date-column", "auto"], "leave out the dates, or the surveys"),
     ],
 )
 def test_options_that_have_no_effect_or_do_not_go_together(files, call, options, words):
@@ -505,6 +519,52 @@ def test_resuming_takes_up_the_same_visits_alone(files, call, tmp_path):
     assert "--overwrite" in done.output
 
 
+def test_dates_are_refused_with_visits(files):
+    sites = files[0] / "sites.csv"
+    for how in ({"surveys": sites}, {"records": sites, "sources": SourceSettings("survey")}):
+        with pytest.raises(ValueError, match="leave out the dates, or the surveys and counts"):
+            _fit(files, dates="auto", **how)
+
+
+def test_a_survey_may_have_a_column_of_its_own_for_what_was_found(files, call, tmp_path):
+    own = _table(files, "sites.csv").rename(columns={"presence": "seen_it"})
+    own = _written(files, own, "own.csv")
+    done = call("fit", files[0] / "occurrences.csv", files[0] / "layers", "-c", "biome",
+                "--survey", own, "--presence-column", "seen_it", "-o", tmp_path / "o",
+                "--no-maps", *FAST)  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "presence from 'seen_it'" in " ".join(done.output.split())
+
+
+def test_units_that_may_be_wrong_are_said(files):
+    survey = _table(files, "sites.csv").rename(columns={"area_ha": "area_km2"})
+    survey["area_km2"] *= 1000
+    result = _fit(files, surveys=survey, counts=files[0] / "transects.csv")
+    notes = " ".join(result.notes)
+    assert "by itself transects.csv tells of" in notes
+    assert "times as many per km2 as frame: check the units of both" in notes
+    assert "frame: half of the visits are of 1e+04 km2 or more" in notes
+    right = _fit(files, surveys=files[0] / "sites.csv", counts=files[0] / "transects.csv")
+    assert "check the unit" not in " ".join(right.notes)
+
+
+def test_effort_in_minutes_and_in_hours_is_of_one_unit(files):
+    survey = _table(files, "sites.csv").rename(columns={"area_ha": "minutes"})
+    counts = _table(files, "transects.csv").rename(columns={"area_km2": "hours"})
+    survey["minutes"] *= 60 / 100  # as many hours as km2
+    result = _fit(files, surveys=survey, counts=counts)
+    assert [fit.own_scale for fit in result.kinds.fits[1:]] == [False, False]
+    assert result.kinds.scale_in_words().startswith("The intensity is absolute, per hour, by")
+    km2 = _fit(files, surveys=files[0] / "sites.csv", counts=files[0] / "transects.csv")
+    assert result.kinds.log_scale == pytest.approx(km2.kinds.log_scale, abs=1e-6)
+
+
+def test_a_weight_that_nothing_is_weighed_against_is_said(files):
+    result = _fit(files, surveys=_table(files, "sites.csv").assign(presence=0),
+                  sources=SourceSettings(weigh="held-out"))  # fmt: skip
+    assert any("held-out has no effect: presences alone tells" in note for note in result.notes)
+
+
 # -- columns ---------------------------------------------------------------------------------------
 
 
@@ -518,7 +578,8 @@ def test_resuming_takes_up_the_same_visits_alone(files, call, tmp_path):
         ("effort_hours", "hours", 1.0, True),
         ("effort", "effort", 1.0, False),
         ("transect length (km)", "km", 1.0, True),
-        ("minutes", "minutes", 1.0, True),
+        ("minutes", "hours", 1 / 60, True),
+        ("transect length (m)", "km", 1e-3, True),
     ],
 )
 def test_sizes_are_recognised(name, unit, factor, known):
@@ -551,6 +612,22 @@ def test_presence_in_words_and_counts_as_presence():
         read_sites({"x": [1], "y": [1], "presence": ["perhaps"]}, "survey")
     with pytest.raises(ValueError, match="Individuals are counts"):
         read_sites({"x": [1, 2], "y": [1, 2], "presence": [3, 0]}, "survey")
+
+
+def test_surveys_that_may_mean_something_else_are_said():
+    table = {"x": [1, 2, 3], "y": [1, 2, 3], "visits": [3, 3, None], "presence": [0, 1, 1]}
+    read = read_sites(table, "survey")
+    assert "(1 of them blank, taken as 1)" in read.places.columns
+    assert any("1 is taken as found by one of the visits" in note for note in read.notes)
+    assert not any(
+        "1 is taken" in n for n in read_sites(table | {"presence": [0, 2, 1]}, "survey").notes
+    )
+    read = read_sites({"x": [1, 2], "y": [1, 2], "presence": [1, 1]}, "survey")
+    assert any("this is no survey but presences" in note for note in read.notes)
+    both = table | {"area_ha": [1, 1, 1], "hours": [1, 1, 1]}
+    assert any("'hours' could be the size" in note for note in read_sites(both, "survey").notes)
+    asked = read_sites(both, "survey", SourceSettings(area_column="area_ha"))
+    assert not any("could be the size" in note for note in asked.notes)
 
 
 def test_a_column_named_for_the_first_file_may_lack_in_the_second(files):

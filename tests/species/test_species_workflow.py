@@ -351,6 +351,24 @@ def test_background_choices(data, tmp_path, run, landscape):
 
 
 @pytest.mark.slow
+def test_the_demonstration_of_several_kinds_knows_its_truth(tmp_path, run, monkeypatch):
+    small = partial(virtual_landscape, height=40, width=50, n_occurrences=60, n_group=300)
+    monkeypatch.setattr("maxent.demo.species.virtual_landscape", small)
+    result = run("demo", "--kinds", "-o", tmp_path / "kinds")
+    assert result.exit_code == 0, result.output
+    summary = json.loads((tmp_path / "kinds" / "summary.json").read_text())
+    shapes = {name: scores["pearson"] for name, scores in summary["agreement"].items()}
+    assert set(shapes) == {"all kinds", "visits alone", "presences alone"}
+    assert shapes["all kinds"] > shapes["visits alone"] - 0.05
+    expected = summary["expected"]
+    assert expected["all kinds"] == pytest.approx(expected["truth"], rel=0.4)
+    assert "--survey" in summary["command"]
+    assert "--counts" in summary["command"]
+    assert (tmp_path / "kinds" / "truth_and_maps.png").exists()
+    assert "how many there are" in result.output
+
+
+@pytest.mark.slow
 def test_the_demonstration_knows_its_truth(tmp_path, run, monkeypatch):
     out = tmp_path / "demo"
     result = run("demo", "-o", out)

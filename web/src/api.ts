@@ -44,6 +44,9 @@ export interface Choices {
   background_file: string | null;
   projections: string[];
   test: string | null;
+  surveys: string[];
+  counts: string[];
+  sources: Fields;
   out: string;
   tuning: Fields & { features?: string[]; multipliers?: number[] };
 }
@@ -67,6 +70,9 @@ const choices = fields({
   background_file: maybe(text),
   projections: texts,
   test: maybe(text),
+  surveys: texts,
+  counts: texts,
+  sources: chosen({}),
   out: text,
   tuning: chosen({ features: texts, multipliers: list(number) }),
 }) as Check<Choices>;
@@ -141,6 +147,7 @@ const state = fields({
   viewing: flag,
   draft,
   options: table(option),
+  source_options: table(option), // of surveys and counts
   rules: texts,
   jobs: list(job),
   runs,
@@ -177,6 +184,23 @@ const recordsAnswer = fields({
   notes: texts,
 });
 export type RecordsAnswer = Of<typeof recordsAnswer>;
+
+const visitFile = fields({
+  path: text,
+  kind: oneOf("survey", "counts"),
+  error: text,
+  visits: number,
+  finds: number,
+  columns: text,
+  notes: texts,
+  x: list(maybe(number)),
+  y: list(maybe(number)),
+  found: list(flag),
+  hidden: number,
+});
+export type VisitFile = Of<typeof visitFile>;
+const visitsAnswer = fields({ files: list(visitFile) });
+export type VisitsAnswer = Of<typeof visitsAnswer>;
 
 const layersAnswer = fields({
   layers: list(
@@ -421,6 +445,8 @@ export const api = {
   state: () => ask(state, "/api/state"),
   files: (folder: string, kind: string) => ask(listing, `/api/files?${query({ folder, kind })}`),
   records: () => ask(recordsAnswer, "/api/records"),
+  visits: () => ask(visitsAnswer, "/api/visits"),
+  addVisits: (path: string) => send(draft, "/api/visits", { path }),
   layers: () => ask(layersAnswer, "/api/layers"),
   extent: () => ask(extent, "/api/extent"),
   draft: (changes: Partial<Choices>) => send(draft, "/api/draft", changes, "PUT"),

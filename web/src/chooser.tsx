@@ -13,11 +13,13 @@ export function Chooser({
   kind,
   label,
   folders,
+  each,
   onChoose,
 }: {
   kind: "records" | "layers";
   label: string;
   folders?: boolean;
+  each?: boolean; // several files, one after the other
   onChoose: (path: string) => void;
 }): JSX.Element {
   const { state } = usePage();
@@ -49,8 +51,9 @@ export function Chooser({
       for (const [at, file] of [...files].entries()) {
         setBusy(`copying ${file.name} (${at + 1} of ${files.length})`);
         path = (await api.upload(into, file)).path;
+        if (each) onChoose(path);
       }
-      onChoose(kind === "layers" ? path.slice(0, path.lastIndexOf("/")) : path);
+      if (!each) onChoose(kind === "layers" ? path.slice(0, path.lastIndexOf("/")) : path);
     } catch (wrong) {
       setError((wrong as Error).message);
     }
@@ -79,7 +82,7 @@ export function Chooser({
         <input
           type="file"
           class="hidden"
-          multiple={kind === "layers"}
+          multiple={each || kind === "layers"}
           onChange={(event) => void bring(event.currentTarget.files)}
         />
       </label>

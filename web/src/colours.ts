@@ -111,7 +111,7 @@ export function styleOf(kind: string, low: number, high: number, classes: Record
     const end = Math.min(100, Math.max(10, Math.abs(low), Math.abs(high)));
     return { kind: "ramp", ramp: "similarity", low: -end, high: end };
   }
-  if (kind === "environment" || kind === "space") {
+  if (kind === "environment" || kind === "space" || kind.startsWith("apart_")) {
     const end = Math.min(20, Math.max(0.1, Math.abs(low), Math.abs(high)));
     return { kind: "ramp", ramp: "similarity", low: -end, high: end };
   }

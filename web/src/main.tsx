@@ -157,7 +157,7 @@ function NewRun({ state, onResult }: { state: State; onResult: (run: string) => 
               <div class="step">
                 {step === "records" ? (
                   <>
-                    <RecordsStep choices={choices} surveyed={surveyed} />
+                    <RecordsStep choices={choices} surveyed={surveyed} options={state.source_options} />
                     {surveyed.records.answer ? (
                       <button type="button" class="small" onClick={() => setDrawing("drop")}>
                         leave out all in a rectangle

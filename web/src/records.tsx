@@ -1,15 +1,24 @@
 // Records: a file, what becomes of them, and which species are fitted.
 
 import type { JSX } from "preact";
-import type { Choices } from "./api";
+import type { Choices, Option } from "./api";
 import { Chooser } from "./chooser";
 import { Check, Entry, Field, Notes, Trouble } from "./parts";
 import { RecordSources } from "./sources";
 import { SpeciesList } from "./species";
 import { choose } from "./store";
 import { fateColour, number, setSetting, shownSpecies, type Surveyed } from "./surveys";
+import { Visits } from "./visits";
 
-export function RecordsStep({ choices, surveyed }: { choices: Choices; surveyed: Surveyed }): JSX.Element {
+export function RecordsStep({
+  choices,
+  surveyed,
+  options,
+}: {
+  choices: Choices;
+  surveyed: Surveyed;
+  options: Record<string, Option>; // of surveys and counts
+}): JSX.Element {
   const { answer, error, busy } = surveyed.records;
   const columns = choices.records as Record<string, string | undefined>;
   const { basis, max_uncertainty: uncertainty } = choices.records;
@@ -115,6 +124,7 @@ export function RecordsStep({ choices, surveyed }: { choices: Choices; surveyed:
           ))}
         </details>
       ) : null}
+      {choices.records.path ? <Visits choices={choices} surveyed={surveyed} options={options} /> : null}
     </>
   );
 }

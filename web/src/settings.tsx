@@ -136,7 +136,7 @@ export function SettingsStep({
   );
 }
 
-function OptionInput({ option, value, onSet }: { option: Option; value: unknown; onSet: (value: unknown) => void }): JSX.Element {
+export function OptionInput({ option, value, onSet }: { option: Option; value: unknown; onSet: (value: unknown) => void }): JSX.Element {
   if (option.kind === "bool") {
     return <input type="checkbox" checked={Boolean(value)} onChange={(event) => onSet(event.currentTarget.checked)} />;
   }

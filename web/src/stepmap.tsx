@@ -10,7 +10,7 @@ import { Legend, MapView } from "./mapview";
 import { useAnswer } from "./parts";
 import { speciesColour } from "./species";
 import { choose, drawRegion } from "./store";
-import { fateColour, shownSpecies, type Surveyed } from "./surveys";
+import { fateColour, shownSpecies, visitColour, type Surveyed } from "./surveys";
 
 export function StepMap({
   choices,
@@ -81,6 +81,19 @@ export function StepMap({
     });
     map.setRings("study", shownSpecies(records, choices.species).flatMap((one) => one.study));
   }, [map, records, choices.species, left]);
+
+  const visits = surveyed.visits.answer;
+  useEffect(() => {
+    const points: Point[] = [];
+    for (const file of visits?.files ?? []) {
+      file.x.forEach((x, i) => {
+        const [y, found] = [file.y[i], file.found[i]!];
+        if (x == null || y == null) return;
+        points.push({ x, y, colour: visitColour(found), faded: !found, label: `${file.path}: ${found ? "found" : "a visit in vain"}` });
+      });
+    }
+    map?.setPoints("visits", points);
+  }, [map, visits]);
 
   const cut = surveyed.extent.answer;
   useEffect(() => map?.setRings("extent", cut?.rings ?? [], "6 5"), [map, cut]);

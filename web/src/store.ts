@@ -68,6 +68,9 @@ export function choose(changes: Partial<Choices>): Promise<boolean> {
   return change(() => api.draft(changes));
 }
 
+/** Another file of a survey or of counts; the server looks which of them it is. */
+export const addVisits = (path: string): Promise<boolean> => change(() => api.addVisits(path));
+
 export const drawRegion = (rings: number[][][], crs: string | null): Promise<boolean> =>
   change(() => api.region(rings, crs));
 

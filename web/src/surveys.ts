@@ -1,6 +1,6 @@
 // The answers about records and layers that the steps share.
 
-import { api, type Choices, type Extent, type Grid, type LayersAnswer, type RecordsAnswer } from "./api";
+import { api, type Choices, type Extent, type Grid, type LayersAnswer, type RecordsAnswer, type VisitsAnswer } from "./api";
 import { useAnswer } from "./parts";
 import { choose } from "./store";
 
@@ -10,6 +10,7 @@ export interface Surveyed {
   records: ReturnType<typeof useAnswer<RecordsAnswer>>;
   layers: ReturnType<typeof useAnswer<LayersAnswer>>;
   extent: ReturnType<typeof useAnswer<Extent>>; // of maps, where a file says it
+  visits: ReturnType<typeof useAnswer<VisitsAnswer>>;
   grid: Grid | null;
 }
 
@@ -23,7 +24,10 @@ export function useSurveys(choices: Choices): Surveyed {
   const { extent = "layers" } = choices.settings;
   const cut = layerKey && extent !== "layers" && extent !== "region" ? JSON.stringify([choices.layers, extent]) : null;
   const drawn = useAnswer(cut, api.extent, String(extent));
-  return { records, layers, extent: drawn, grid: layers.answer?.grid ?? records.answer?.grid ?? null };
+  const { leave_out: _, ...columns } = choices.records;
+  const read = [choices.surveys, choices.counts, choices.sources, columns, choices.layers];
+  const visits = useAnswer(choices.surveys.length + choices.counts.length ? JSON.stringify(read) : null, api.visits);
+  return { records, layers, extent: drawn, visits, grid: layers.answer?.grid ?? records.answer?.grid ?? null };
 }
 
 export const shownSpecies = (answer: RecordsAnswer, chosen: string[]): RecordsAnswer["species"] =>
@@ -36,6 +40,9 @@ export function fateColour(fate: string): string {
   if (fate.startsWith("outside")) return "#fb923c";
   return "#a78bfa";
 }
+
+/** Of a visit that found the species, and of one in vain. */
+export const visitColour = (found: boolean): string => (found ? "#f28e2b" : "#9ca3af");
 
 export function setSetting(choices: Choices, name: string, value: unknown, usual: unknown = undefined): void {
   const { [name]: _, ...rest } = choices.settings;

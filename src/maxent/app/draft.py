@@ -23,6 +23,7 @@ from maxent.species.fitting.settings import Settings
 from maxent.species.input import file_access
 from maxent.species.input.files import LayerFiles, RecordFile, StudyFiles
 from maxent.species.input.layers.naming import Named, named_layers
+from maxent.species.input.source_settings import COUNTS, SURVEY, SourceSettings
 
 FILE = "draft.json"
 BACKGROUNDS = ("random", "target-group", "records", "bias", "kernel")
@@ -53,6 +54,12 @@ class Draft:
         Folders of other layers.
     test : str or None
         A file of records for testing.
+    surveys : tuple of str
+        Files of surveys with absences.
+    counts : tuple of str
+        Files of counts.
+    sources : dict
+        Fields of ``SourceSettings`` for these, likewise.
     out : str
         Folder for the results, in the first of the opened folders.
     tuning : dict
@@ -68,6 +75,9 @@ class Draft:
     background_file: str | None = None
     projections: tuple[str, ...] = ()
     test: str | None = None
+    surveys: tuple[str, ...] = ()
+    counts: tuple[str, ...] = ()
+    sources: dict[str, Any] = field(default_factory=dict)
     out: str = "maxent-results"
     tuning: dict[str, Any] = field(default_factory=dict)
 
@@ -84,7 +94,7 @@ class Draft:
         for name, value in given.items():
             if name in _PARTS:
                 values[name] = chosen(name, _PARTS[name], value)
-            elif name in ("species", "projections"):
+            elif name in ("species", "projections", "surveys", "counts"):
                 values[name] = tuple(_text(name, part) for part in _list(name, value))
             elif name in ("background_file", "test"):
                 values[name] = None if value is None else _text(name, value)
@@ -93,6 +103,8 @@ class Draft:
         made = cls(**values)
         if made.background not in BACKGROUNDS:
             raise ValueError(f"the background must be one of {', '.join(BACKGROUNDS)}")
+        if "kind" in made.sources:
+            raise ValueError("the records of the page are presences; visits have a field below")
         return made
 
     def changed(self, given: Mapping[str, Any]) -> Draft:
@@ -125,6 +137,17 @@ class Draft:
             chosen.setdefault("bias_kernel", "auto")
         return Settings(**chosen)
 
+    def source_settings(self) -> SourceSettings | None:
+        """How surveys and counts are read, None without any."""
+        return SourceSettings(**self.sources) if self.surveys or self.counts else None
+
+    def visits(self) -> list[tuple[str, RecordFile]]:
+        """Files of surveys and counts with their kinds; named columns are those of the records."""
+        like = replace(RecordFile(**{"path": "", **self.records}), leave_out=())
+        kinds = [*((SURVEY, path) for path in self.surveys)]
+        kinds += [(COUNTS, path) for path in self.counts]
+        return [(kind, replace(like, path=path)) for kind, path in kinds]
+
     def extent_file(self) -> str | None:
         """The file of polygons that maps are cut to, if it is one."""
         extent = self.settings.get("extent", "layers")
@@ -133,6 +156,7 @@ class Draft:
     def files(self, folders: Folders) -> list[str]:
         """All files and folders that are to be read; those of layer tables too."""
         named = [self.records.get("path"), *self.layers.get("sources", ()), self.test]
+        named += [*self.surveys, *self.counts]
         named += [self.study.get("polygons"), self.study.get("ecoregions"), self.background_file]
         named.append(self.extent_file())
         for text in self.layers.get("layer", ()):
@@ -181,8 +205,22 @@ class Draft:
                 "maps on all of the layers"
             )
         words += [] if self.test is None else ["--test", self.test]
+        sources = self.source_settings()
+        if sources is not None:
+            from maxent.species.fitting.kinds import check_kinds
+            from maxent.species.study.sites import visits_given
+
+            held_out = self.test is not None or settings.test_share > 0
+            check_kinds(settings, held_out=held_out, presences=True)
+            visits_given(self.record_file(), self._visits(SURVEY), self._visits(COUNTS), sources)
+            words += [word for path in self.surveys for word in ("--survey", path)]
+            words += [word for path in self.counts for word in ("--counts", path)]
+            words += typed(sources)
         words += [word for folder in self.projections for word in ("-p", folder)]
         return [*words, "-o", self.out]
+
+    def _visits(self, kind: str) -> list[RecordFile]:
+        return [file for one, file in self.visits() if one == kind]
 
     def command(self) -> str:
         """The command as it is typed."""
@@ -218,6 +256,13 @@ class Draft:
         if self.study_files().kind is not None:
             names.append("StudyFiles")
             others.append(f"study={_call(self.study_files())},")
+        sources = self.source_settings()
+        for name, kind in (("surveys", SURVEY), ("counts", COUNTS)):
+            files = [_call(file) for file in self._visits(kind)]
+            others += [f"{name}=[{', '.join(files)}],"] if files else []
+        if sources is not None and sources != SourceSettings():
+            names.append("SourceSettings")
+            others.append(f"sources={_call(sources)},")
         if self.projections:
             made = [_call(replace(layers, sources=(f,), layer=())) for f in self.projections]
             others.append(f"projections=[{', '.join(made)}],")
@@ -242,7 +287,7 @@ class Draft:
 
 _PARTS: dict[str, type] = {
     **{"records": RecordFile, "layers": LayerFiles, "study": StudyFiles},
-    **{"settings": Settings, "tuning": TuningChoices},
+    **{"settings": Settings, "tuning": TuningChoices, "sources": SourceSettings},
 }
 
 

@@ -70,6 +70,9 @@ class Choices(Said):
     background_file: str | None
     projections: list[str]
     test: str | None
+    surveys: list[str]
+    counts: list[str]
+    sources: dict[str, Scalar | list[str]]
     out: str
     tuning: dict[str, Scalar | list[str] | list[float]]
 
@@ -170,6 +173,7 @@ class State(Said):
     viewing: bool
     draft: Draft
     options: dict[str, Option]
+    source_options: dict[str, Option]
     rules: list[str]
     jobs: list[Job]
     runs: list[ListedRun]
@@ -228,6 +232,24 @@ class Records(Said):
     species: list[SpeciesRecords]
     grid: Grid | None
     notes: list[str]
+
+
+class VisitFile(Said):
+    path: str
+    kind: Literal["survey", "counts"]
+    error: str
+    visits: int
+    finds: int
+    columns: str
+    notes: list[str]
+    x: list[Number]
+    y: list[Number]
+    found: list[bool]
+    hidden: int
+
+
+class Visits(Said):
+    files: list[VisitFile]
 
 
 class LayerRow(Said):
@@ -531,6 +553,10 @@ class Overlap(Said):
 
 class AskNothing(Said):
     pass
+
+
+class AskVisits(Said):
+    path: str = Field(min_length=1)
 
 
 class AskFit(Said):

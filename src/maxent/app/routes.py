@@ -6,13 +6,13 @@ import asyncio
 import math
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from pydantic_core import from_json
 from starlette.applications import Starlette
@@ -39,6 +39,7 @@ from maxent.app.uploads import receive
 from maxent.app.wording import for_page
 from maxent.species.fitting.options import options_of
 from maxent.species.fitting.settings import RULES, Settings
+from maxent.species.input.source_settings import COUNTS, SourceSettings
 
 if TYPE_CHECKING:
     from maxent.app.answers import Answers
@@ -96,6 +97,8 @@ class Server:
             Route("/api/example", self.example, methods=post),
             Route("/api/region", self.draw_region, methods=post),
             Route("/api/records", self.records),
+            Route("/api/visits", self.visits),
+            Route("/api/visits", self.add_visits, methods=post),
             Route("/api/layers", self.layers),
             Route("/api/extent", self.extent),
             Route("/api/fit", self.fit, methods=post),
@@ -162,7 +165,8 @@ class Server:
             "folders": [self.folders.without_paths(str(root)) for root in self.folders.roots],
             "viewing": self.folders.viewing,
             "draft": self._draft(),
-            "options": _options(),
+            "options": _options(Settings),
+            "source_options": _options(SourceSettings, without=("kind",)),
             "rules": list(RULES),
             "jobs": [self._story(job) for job in self.jobs.all()[:5]],
             "runs": listed(self.folders),
@@ -317,6 +321,15 @@ class Server:
         """The fate of every record of the draft."""
         return await self._json(models.Records, self._records)
 
+    async def visits(self, request: Request) -> Response:
+        """Surveys and counts of the draft: what was recognised in each file."""
+        return await self._json(models.Visits, self._visits)
+
+    async def add_visits(self, request: Request) -> Response:
+        """Another file of visits; whether a survey or counts is by its columns."""
+        given = schema.asked(models.AskVisits, await _body(request))
+        return await self._json(models.Draft, self._add_visits, given.path)
+
     async def layers(self, request: Request) -> Response:
         """The layers of the draft side by side."""
         return await self._json(models.Layers, self._layers)
@@ -334,6 +347,23 @@ class Server:
         from maxent.app.surveys import records_of
 
         return records_of(self._chosen(), self.folders)
+
+    def _visits(self) -> dict[str, Any]:
+        from maxent.app.surveys import visits_of
+
+        return visits_of(self._chosen(), self.folders)
+
+    def _add_visits(self, path: str) -> dict[str, Any]:
+        from maxent.app.surveys import kind_of_visits
+
+        name = "counts" if kind_of_visits(path, self.folders) == COUNTS else "surveys"
+        with self._drafting:
+            draft = self._chosen()
+            if path not in (*draft.surveys, *draft.counts):
+                draft = draft.changed({name: [*getattr(draft, name), path]})
+                draft.check_paths(self.folders)
+                self._keep(draft)
+            return self._describe_draft(draft)
 
     def _layers(self) -> dict[str, Any]:
         from maxent.app.surveys import layers_of
@@ -554,9 +584,17 @@ async def _body(request: Request) -> bytes:
     return content
 
 
-def _options() -> dict[str, Any]:
-    """The settings as the page asks for them: help, group, default and choices."""
-    defaults = {f.name: f.default for f in fields(Settings)}
+def _kind(default: Any, hint: Any) -> str:
+    """What is typed for an option: also where it is nothing by default."""
+    if default is not None:
+        return type(default).__name__
+    others = [kind for kind in get_args(hint) if kind is not type(None)]
+    return getattr(others[0], "__name__", "str") if len(others) == 1 else "str"
+
+
+def _options(cls: Any, without: Collection[str] = ()) -> dict[str, Any]:
+    """Settings as the page asks for them: help, group, default and choices."""
+    defaults, hints = {f.name: f.default for f in fields(cls)}, get_type_hints(cls)
     return {
         name: {
             "help": asked.help,
@@ -565,7 +603,8 @@ def _options() -> dict[str, Any]:
             "choices": list(asked.choices),
             "least": asked.least,
             "most": asked.most,
-            "kind": type(defaults[name]).__name__,
+            "kind": _kind(defaults[name], hints[name]),
         }
-        for name, asked in options_of(Settings).items()
+        for name, asked in options_of(cls).items()
+        if name not in without
     }

@@ -16,6 +16,7 @@ from maxent.app.wording import for_page
 from maxent.species.batch.outputs import RESULT
 from maxent.species.batch.richness import PRESENCES, SUITABILITY, TABLE
 from maxent.species.comparing.folders import DEFAULT_RULE
+from maxent.species.fitting.record_kinds import APART
 from maxent.species.fitting.results import SpeciesResult, read_result
 from maxent.species.input.file_access import open_raster
 from maxent.species.input.layers.grid_facts import grid_facts
@@ -113,9 +114,13 @@ def maps_of(folders: Folders, run: str) -> list[dict[str, Any]]:
     result, folder = result_of(folders, run), folders.find(run)
     found: list[dict[str, Any]] = []
     for written in result.maps:
+        apart = {} if result.kinds is None else result.kinds.apart(written.files)
         for kind, name in written.files.items():
             classes = plain(written.classes) if kind == "mod" else None
-            found.append(_map(folder / name, kind, written.name, written.training, classes))
+            one = _map(folder / name, kind, written.name, written.training, classes)
+            if kind in apart:
+                one["label"] = f"{apart[kind]} {LABELS[APART]}"
+            found.append(one)
     changes = [*folder.glob("change/*.tif")]
     for place in sorted(later(folders, run, PROJECTIONS).glob("*")):
         for path in sorted(place.glob("*.tif")):

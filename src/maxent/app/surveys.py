@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from maxent._support.terminal import in_words as in_words_of
 from maxent.app.draft import Draft
 from maxent.app.folders import Folders
 from maxent.app.wording import for_page
@@ -18,10 +20,14 @@ from maxent.species.input.files import LayerFiles, RecordFile
 from maxent.species.input.layers.geodesy import Earth
 from maxent.species.input.layers.grid import Grid
 from maxent.species.input.layers.grid_facts import grid_facts
+from maxent.species.input.layers.layers import Layers
 from maxent.species.input.layers.naming import named_layers
 from maxent.species.input.records.occurrences import Occurrences, read_occurrences
 from maxent.species.input.records.rows import in_words, rows_named
+from maxent.species.input.records.site_records import counts_alone, header_of, read_sites
 from maxent.species.input.records.study_files import read_extent
+from maxent.species.input.source_settings import COUNTS, SURVEY, SourceSettings
+from maxent.species.study.sites import place_sites
 from maxent.species.study.study_region import StudyRegion
 
 _SIDE = 512  # cells along the longer side of a map without layers
@@ -107,6 +113,63 @@ def _unplaced(file: RecordFile, folders: Folders) -> dict[str, Any]:
         ],
         "grid": {**grid, "words": _around_records(records)},
     }
+
+
+def visits_of(draft: Draft, folders: Folders) -> dict[str, Any]:
+    """Files of surveys and counts as they were understood, on the layers where there are any."""
+    settings = replace(draft.source_settings() or SourceSettings(), effort_layers=())
+    with ExitStack() as opened:
+        layers = None
+        if draft.layers.get("sources"):
+            with suppress(OSError, ValueError):  # which the layers' own step tells of
+                layers = opened.enter_context(_layers(draft, folders).open())
+        return {
+            "files": [
+                _visits(kind, file, settings, layers, folders) for kind, file in draft.visits()
+            ]
+        }
+
+
+def _visits(
+    kind: str,
+    file: RecordFile,
+    settings: SourceSettings,
+    layers: Layers | None,
+    folders: Folders,
+) -> dict[str, Any]:
+    """One of these files, or why it cannot be read."""
+    told: dict[str, Any] = {
+        "path": file.path,
+        "kind": kind,
+        "error": "",
+        "columns": "",
+        "notes": [],
+    }
+    told |= {"visits": 0, "finds": 0, "x": [], "y": [], "found": [], "hidden": 0}
+    try:
+        read = read_sites(replace(file, path=str(folders.find(file.path))), kind, settings)
+        here = read if layers is None else place_sites([read], layers)[0].records
+    except (OSError, ValueError) as error:
+        return told | {"error": for_page(folders.without_paths(in_words_of(error)))}
+    places, found = here.places, here.value > 0
+    known = np.flatnonzero(np.isfinite(places.x) & np.isfinite(places.y))
+    few = known[:_SHOWN]
+    return told | {
+        "visits": len(here),
+        "finds": int(found.sum()),
+        "columns": places.columns,
+        "notes": [for_page(folders.without_paths(note)) for note in here.notes],
+        "x": numbers(places.x[few]),
+        "y": numbers(places.y[few]),
+        "found": found[few].tolist(),
+        "hidden": known.size - few.size,
+    }
+
+
+def kind_of_visits(path: str, folders: Folders) -> str:
+    """Counts where a file has a column of counts and none of presence; else a survey."""
+    header = header_of(folders.find(path))
+    return COUNTS if counts_alone(header) else SURVEY
 
 
 def grid_around(x: Any, y: Any, crs: str | None) -> dict[str, Any]:

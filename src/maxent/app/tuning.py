@@ -75,6 +75,10 @@ def describe_draft(draft: Draft) -> dict[str, Any]:
     if alone:
         named = ", ".join(options_of(Settings)[name].flag(name) for name in alone)
         said["notes"] = [f"Settings are compared without {named}, which a fit alone knows."]
+    if draft.surveys or draft.counts:
+        said["notes"].append(
+            "Settings are compared by presences alone, without surveys and counts."
+        )
     return said
 
 

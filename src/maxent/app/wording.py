@@ -8,6 +8,7 @@ from functools import cache
 from maxent.species.fitting.options import options_of
 from maxent.species.fitting.settings import Settings
 from maxent.species.input.files import LayerFiles, RecordFile, StudyFiles
+from maxent.species.input.source_settings import SourceSettings
 
 # what the page calls a field, where that is not its name; the same words as in web/src
 _RECORDS = {
@@ -49,6 +50,8 @@ _OTHERS = {
     "--bias": "drawn in proportion to a raster of sampling effort",
     "--bias-kernel": "drawn where records are dense",
     "--apart": "At least so many km apart",
+    "--survey": "Surveys and counts",
+    "--counts": "Surveys and counts",
     "--project": "Also map these layers",
     "--out": "Name of the results' folder",
     "--species": "species; fit",
@@ -59,6 +62,17 @@ _OTHERS = {
     "--null": "Null models",
     "--partial-roc": "Partial ROC at this % of omission",
     "--partition-column": "Column of folds",
+}
+_VISITS = {
+    "area_column": "Column of areas or effort",
+    "area_unit": "Unit of areas",
+    "site_area": "Area of every visit",
+    "count_column": "Column of individuals counted",
+    "visits_column": "Column of visits",
+    "weigh": "How to weigh kinds of records",
+    "area": "Area that probabilities are for",
+    "count_size": "Overdispersion of counts",
+    "effort_layers": "Layers of effort",
 }
 _COMMANDS = {"`maxent evaluate`": "“Test it on other records”, under a result,"}
 # of these classes the page has all fields, of the others those above
@@ -78,6 +92,7 @@ def _labels() -> dict[str, str]:
         (LayerFiles, _LAYERS),
         (StudyFiles, _STUDY),
         (Settings, _SETTINGS),
+        (SourceSettings, _VISITS),
     ):
         for name, option in options_of(cls).items():
             if name in labels or cls in _WHOLE:
@@ -97,7 +112,7 @@ def for_page(text: str) -> str:
         text = text.replace(command, place)
     first, must, rest = text.partition(" must ")
     if must and first.isidentifier():
-        text = f"{_SETTINGS.get(first, first.replace('_', ' '))}{must}{rest}"
+        text = f"{(_VISITS | _SETTINGS).get(first, first.replace('_', ' '))}{must}{rest}"
     # what stands between backticks is typed as it is
     parts = _KEYWORD.sub(r"\1", text).split("`")
     return "`".join(part if i % 2 else _FLAG.sub(_field, part) for i, part in enumerate(parts))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +105,7 @@ def conclude(rows: Sequence[dict[str, Any]], out: Path, notes: Iterable[str], qu
             for row in fitted
             if row["gap"] > _LOOSE
         ]
-        told = [note for row in fitted for note in row.get("notes", ())]
-        told = list(dict.fromkeys([*notes, *told, *loose]))
+        told = list(dict.fromkeys([*notes, *_notes_of(fitted), *loose]))
         for note in told:
             tell_event("note", text=note)
         show_notes(told, console(stderr=True))
@@ -119,6 +119,18 @@ def conclude(rows: Sequence[dict[str, Any]], out: Path, notes: Iterable[str], qu
         console().print(f"open {escape(str(page))}", soft_wrap=True)
     if failed:
         raise typer.Exit(PARTLY)
+
+
+def _notes_of(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """The notes of all species; those of one among several say whose they are."""
+    known = Counter(note for row in rows for note in dict.fromkeys(row.get("notes", ())))
+    for row in rows:
+        for note in row.get("notes", ()):
+            if len(rows) == 1 or known[note] > 1 or row["species"] in note:
+                yield note
+            else:
+                loud = CAUTION if note.startswith(CAUTION) else ""
+                yield f"{loud}{row['species']}: {note.removeprefix(CAUTION)}"
 
 
 def _scores(rows: Sequence[dict[str, Any]]) -> Table:

@@ -198,7 +198,7 @@ def _picture_of_kinds(
     seen = visits.survey["presence"] > 0
     titles = ["Truth and records", *(f"Fitted to {name}" for name in maps)]
     notes = [
-        "presences white, visits with (orange) and without",
+        "white: presences, orange: visits that found it, x: in vain",
         *(f"correlation with the truth {s['pearson']:.3f}" for s in scores.values()),
     ]
 

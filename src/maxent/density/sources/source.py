@@ -85,6 +85,8 @@ class Source:
     ValueError: source 'counts': counts cannot be negative, got -3 in row 1
     """
 
+    __unsaved__ = "it holds a table of data; save the intensity that is fitted to it"
+
     kind: str
     X: Any
     y: Any

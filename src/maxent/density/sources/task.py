@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import logsumexp
 
 from maxent._support.jobs import in_threads
 from maxent._support.threads import one_blas_thread
@@ -519,7 +521,7 @@ class SourcesTask:
             "beta": posed.beta[used],
             "n_features": size,
             "origin": Offered.from_operators(self.operators, self.points.schema),
-            "certificate": Certificate.from_solution(self.problem, solution),
+            "certificate": self._certificate(solution, theta, over),
             "prevalence": self.recipe.prevalence,
         }
         points = self.points
@@ -530,6 +532,15 @@ class SourcesTask:
             parts.log_scale,
             tuple(fits),
         )
+
+    def _certificate(self, solution: Solution, theta: Array, over: Array) -> Certificate:
+        """That of the problem, with the gain of the density: log likelihoods of others are none."""
+        told = Certificate.from_solution(self.problem, solution)
+        if len(self.sources) == 1 and self.sources[0].kind == "presences":
+            return told
+        counts, mass = self.points.counts[over], self.points.mass[over]
+        gain = counts @ theta / counts.sum() - logsumexp(theta, b=mass / mass.sum())
+        return replace(told, gain=math.nan, unregularized_gain=float(gain))
 
     def _place(self) -> Array:
         """The rows that a density is over: those of presences, else all."""

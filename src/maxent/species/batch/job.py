@@ -166,7 +166,7 @@ def ready(job: Job, shared: Shared) -> tuple[Prepared, Region | None]:
     region = shared.regions.region_of(job.records, job.test)
     prepared = prepare(region, job.records, shared.settings, job.test)
     if shared.sources is not None:
-        prepared = with_sites(prepared, job.sites, shared.sources, region.grid)
+        prepared = with_sites(prepared, job.sites, shared.sources, region)
     return replace(prepared, notes=[*job.notes, *prepared.notes]), region
 
 

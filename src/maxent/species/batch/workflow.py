@@ -63,7 +63,12 @@ from maxent.species.study.samples import (
     prepare_swd_group,
     survey_files,
 )
-from maxent.species.study.sites import read_visits, region_of_sites, visits_given
+from maxent.species.study.sites import (
+    read_visits,
+    region_of_sites,
+    visits_given,
+    without_column_of_surveys,
+)
 
 _Tests = TypeVar("_Tests", Occurrences, SWD)
 _EVERY = 10.0  # seconds after which the table of all species is written again
@@ -188,6 +193,10 @@ def fit_files(
     by_records = settings.joint and group is None and bias is None and settings.bias_kernel is None
     group = records if by_records else group
     visits, sources = visits_given(records, surveys, counts, sources)
+    if sources is not None and sources.kind == PRESENCES:
+        records = without_column_of_surveys(records, visits)
+        test = None if test is None else without_column_of_surveys(test, visits)
+        group = None if group is None else without_column_of_surveys(group, visits)
     wrong = [output for output in settings.outputs if output in INTENSITIES]
     if sources is None and wrong:
         raise ValueError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -14,7 +14,7 @@ from maxent._support.threads import num_threads, one_blas_thread
 from maxent.density import FittedDensity, FittedIntensity, Recipe, Source, SourcesTask
 from maxent.density.sources import Agreement, WeightChoice, compared, held_out_weights
 from maxent.rows.arrays import Array
-from maxent.species.fitting.record_kinds import KindsOfRecords, SourceFile
+from maxent.species.fitting.record_kinds import KindsOfRecords, SourceFile, per
 from maxent.species.fitting.results import BlockSize, Replicates, Sample
 from maxent.species.fitting.settings import Settings
 from maxent.species.input.source_settings import HELD_OUT, PRESENCES
@@ -22,6 +22,9 @@ from maxent.species.judging.bands import OF_LAPLACE, REFITS, of_refits, record_b
 from maxent.species.judging.refits import REFIT_TOL
 from maxent.species.judging.replicates import FittedSplit, Split, replicate, split_records
 from maxent.species.study.kinds import Kinds
+
+_APART = 30  # times as many: the units of areas are 100 or more apart
+_LARGEST = 700.0  # whose exponential does not overflow
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,13 +61,19 @@ def fit_kinds(recipe: Recipe, sample: Sample, kinds: Kinds) -> KindsFit:
         warnings.simplefilter("always", UserWarning)
         whole = task = SourcesTask.of(kinds.sources(sample.X, sample.counts), recipe)
         choice, target = None, ""
-        agreement, fit, alone = _compared(task)
+        agreement, fit, apart = _compared(task)
+        alone = {name: one.density for name, one in apart.items()}
         if kinds.settings.weigh == HELD_OUT and len(task.sources) > 1:
             target = _target(task.sources)
             choice = held_out_weights(task, target)
             whole = SourcesTask.of(choice.of(task.sources, target), recipe)
             fit = whole.fit()
     notes += [str(warning.message) for warning in caught]
+    notes += _scales_apart(task, apart, sample.X, unit)
+    if kinds.settings.weigh == HELD_OUT and choice is None:
+        notes.append(
+            f"--weigh-sources held-out has no effect: {task.sources[0].name} alone tells something"
+        )
     told = KindsOfRecords(
         tuple(_files(kinds, sample, task.sources)),
         fit.sources,
@@ -111,13 +120,34 @@ def with_intervals(
 
 def _compared(
     task: SourcesTask,
-) -> tuple[Agreement | None, FittedIntensity, dict[str, FittedDensity]]:
-    """Whether sources agree, where there are several; the fit of all, and densities of each."""
+) -> tuple[Agreement | None, FittedIntensity, dict[str, FittedIntensity]]:
+    """Whether sources agree, where there are several; the fit of all, and that of each."""
     if len(task.sources) < 2:
         return None, task.fit(), {}
     agreement, fit, alone = compared(task)
     pairs = zip(task.sources, alone, strict=True)
-    return agreement, fit, {source.name: one.density for source, one in pairs if one is not None}
+    return agreement, fit, {source.name: one for source, one in pairs if one is not None}
+
+
+def _scales_apart(
+    task: SourcesTask, alone: Mapping[str, FittedIntensity], X: Any, unit: str
+) -> list[str]:
+    """What to say of sources whose numbers per unit are so far apart that a unit may be wrong."""
+    means = {}
+    for source in task.sources:
+        own = alone.get(source.name)
+        if source.knows_scale and own is not None and own.log_scale is not None:
+            means[source.name] = own.log_scale + _level(own.density, X)
+    if len(means) < 2:
+        return []
+    few, many = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
+    times = float(np.exp(min(means[many] - means[few], _LARGEST)))
+    if times < _APART:
+        return []
+    return [
+        f"by itself {many} tells of {float(f'{times:.2g}'):,.0f} times as many per {per(unit)} as "
+        f"{few}: check the units of both, and whether they count the same thing"
+    ]
 
 
 def refits(

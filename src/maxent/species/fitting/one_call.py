@@ -173,7 +173,7 @@ def fit(
         mine = tests.of_species(name)
     ready = prepare(region, everything.of_species(name), settings, mine)
     if sources is not None:
-        ready = with_sites(ready, placed, sources, region.grid)
+        ready = with_sites(ready, placed, sources, region)
         if ready.kinds is None:
             raise ValueError("; ".join(ready.notes[-len(placed) :]))
     result, _ = fit_species(

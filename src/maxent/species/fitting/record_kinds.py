@@ -18,6 +18,7 @@ INTENSITIES = ("intensity", "probability", "count")
 ENDS = ("lower", "upper")  # what names of maps of intervals end with
 APART = "apart_"  # maps of what one source alone says
 KM2 = "km2"
+_ONE = {"hours": "hour", "nights": "night", "days": "day"}  # of units in the plural
 _CLEAR, _HINT = 0.01, 0.1  # p-values
 WHAT = {"presences": "presences", "survey": "survey with absences", "counts": "counts"}
 
@@ -114,7 +115,7 @@ class KindsOfRecords:
     @property
     def per(self) -> str:
         """The unit of the intensity, in words."""
-        return self.unit or "visit"
+        return per(self.unit)
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -147,6 +148,10 @@ class KindsOfRecords:
             intensity = np.exp(theta.astype(np.float64) + self.log_scale)
         for output in wanted:
             yield output, _OF[output](intensity, self.area)
+
+    def apart(self, files: Iterable[str]) -> dict[str, str]:
+        """The source of each map among ``files`` that is of one alone."""
+        return dict(zip((f for f in files if f.startswith(APART)), self.alone, strict=False))
 
     def ends(
         self,
@@ -206,12 +211,12 @@ class KindsOfRecords:
         if told.p_value < _CLEAR:
             return (
                 f"The sources disagree: {numbers}. One of them may be biased, of another time, or "
-                "of another thing; the maps below show where. A wrong source spoils the fit of "
-                "all: look at it, weigh sources by held-out visits (--weigh-sources held-out), or "
-                "leave it out."
+                "of another thing; the report maps where. A wrong source spoils the fit of all: "
+                "look at it, weigh sources by held-out visits (--weigh-sources held-out), or leave "
+                "it out."
             )
         if told.p_value < _HINT:
-            return f"The sources may disagree: {numbers}. Look at the maps below."
+            return f"The sources may disagree: {numbers}. The report maps where."
         return f"The sources agree: {numbers}, as chance alone would make it."
 
     def weights_in_words(self) -> str:
@@ -234,6 +239,15 @@ class KindsOfRecords:
         parts = [f"{f.name} ({WHAT[f.kind]}, {f.n_records:g} of {f.n_rows})" for f in self.files]
         said = [f"fitted to {_listed(parts)}", self.scale_in_words(), self.agreement_in_words()]
         return ". ".join(part.rstrip(".") for part in said if part)
+
+
+def per(unit: str) -> str:
+    """One of a unit.
+
+    >>> per("hours"), per("km2"), per("")
+    ('hour', 'km2', 'visit')
+    """
+    return _ONE.get(unit, unit) or "visit"
 
 
 _OF = {

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from maxent.rows.arrays import Array
+from maxent.species.fitting.record_kinds import KM2
 from maxent.species.fitting.results import Origin, Sample
 from maxent.species.fitting.settings import Settings
+from maxent.species.input.files import RecordFile
 from maxent.species.input.layers.geodesy import cell_areas
 from maxent.species.input.layers.grid import Grid, Window
 from maxent.species.input.layers.layers import Layers
 from maxent.species.input.records.site_records import (
     SiteRecords,
     check_effect,
+    has_column,
     read_sites,
     unlooked,
 )
@@ -43,8 +47,25 @@ def place_sites(read: Sequence[SiteRecords], layers: Layers) -> list[PlacedSites
                 f"{sites.source}: none of its visits lies on a cell with data; check coordinates "
                 "and the nodata values of the layers"
             )
+        here = replace(here, notes=(*here.notes, *_too_large(here, layers.grid)))
         placed.append(PlacedSites(here, table_rows(X, np.flatnonzero(known)), name))
     return placed
+
+
+def _too_large(sites: SiteRecords, grid: Grid) -> Iterator[str]:
+    """What to say of areas beyond those of the cells that visits lie in."""
+    areas = cell_areas(grid)
+    if sites.size is None or sites.unit != KM2 or areas is None:
+        return
+    places = sites.places
+    row, column = np.divmod(grid.cells_at(places.x, places.y), grid.width)
+    middle = int(np.argsort(sites.size)[len(sites) // 2])
+    cell = float(areas.read(Window(int(row[middle]), int(column[middle]), 1, 1))[0, 0])
+    if sites.size[middle] > cell:
+        yield (
+            f"{sites.source}: half of the visits are of {sites.size[middle]:.4g} km2 or more, and "
+            f"a cell of the layers is of {cell:.4g} km2; check the unit of areas"
+        )
 
 
 def visits_given(
@@ -61,8 +82,51 @@ def visits_given(
                 "how surveys and counts are read has no effect without any: give one (--survey, "
                 "--counts), or say that the records are one (--kind)"
             )
+        _check_once([file for _, file in visits])
+        _check_presences(records, visits)
         return visits, (sources or SourceSettings()) if visits else None
-    return [(sources.kind, records), *visits], sources
+    visits = [(sources.kind, records), *visits]
+    _check_once([file for _, file in visits])
+    return visits, sources
+
+
+def _check_once(given: Sequence[Any]) -> None:
+    """Refuse a file whose visits would count twice."""
+    files = [path for path in map(_path, given) if path is not None]
+    twice = next((path for path in files if files.count(path) > 1), None)
+    if twice is not None:
+        raise ValueError(
+            f"{os.path.basename(twice)} is given twice, so that its visits would count twice; give "
+            "it once"
+        )
+
+
+def _check_presences(records: Any, visits: Sequence[tuple[str, Any]]) -> None:
+    """Refuse records the finds of which are those of a survey."""
+    mine = _path(records)
+    if mine is not None and mine in [_path(file) for _, file in visits]:
+        raise ValueError(
+            f"{os.path.basename(mine)} is given as presences and as visits, so that what was found "
+            "would count twice; without other presences the records are the survey, or the counts, "
+            "themselves (`--kind survey`, `--kind counts`)"
+        )
+
+
+def _path(given: Any) -> str | None:
+    """The file of records, None for those in memory."""
+    path = getattr(given, "path", given)
+    return os.path.realpath(path) if isinstance(path, str | os.PathLike) else None
+
+
+def without_column_of_surveys(given: RecordFile, visits: Sequence[tuple[str, Any]]) -> RecordFile:
+    """Presences without a column of presence that was named for a survey, and is there alone."""
+    if given.presence is None or has_column(given, given.presence):
+        return given
+    surveys = [file for kind, file in visits if kind == SURVEY and isinstance(file, RecordFile)]
+    theirs = any(
+        file.presence == given.presence and has_column(file, given.presence) for file in surveys
+    )
+    return replace(given, presence=None) if theirs else given
 
 
 def read_visits(
@@ -90,7 +154,7 @@ def _check_effect(read: Sequence[SiteRecords], settings: SourceSettings) -> None
 
 
 def with_sites(
-    prepared: Prepared, placed: Sequence[PlacedSites], settings: SourceSettings, grid: Grid
+    prepared: Prepared, placed: Sequence[PlacedSites], settings: SourceSettings, region: Region
 ) -> Prepared:
     """A species with presences, and the visits that looked for it."""
     mine, notes = _of_species(prepared.species, placed)
@@ -100,6 +164,13 @@ def with_sites(
         raise ValueError(
             f"effort_layers (--effort-layer): no layer {lacking[0]!r}; there are "
             f"{', '.join(sample.X.columns)}"
+        )
+    of_categories = [name for name in settings.effort_layers if name in region.categorical]
+    if of_categories:
+        raise ValueError(
+            f"effort_layers (--effort-layer): {of_categories[0]!r} holds categories, and effort is "
+            "a number, such as a distance to roads; leave the layer out (--without) or keep it in "
+            "the map"
         )
     kept = [name for name in sample.X.columns if name not in settings.effort_layers]
     if not kept:
@@ -115,7 +186,9 @@ def with_sites(
         cleaning=[*prepared.cleaning, *told],
         notes=[*prepared.notes, *notes],
         origins=_with_origins(prepared.origins, mine),
-        kinds=Kinds(settings, tuple(mine), True, _mass(sample, grid), effort) if mine else None,
+        kinds=Kinds(settings, tuple(mine), True, _mass(sample, region.grid), effort)
+        if mine
+        else None,
     )
 
 

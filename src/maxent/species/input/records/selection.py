@@ -22,7 +22,8 @@ from maxent.species.input.records.text_table import MISSING, is_number
 
 PRESENCE, ABSENCE, UNKNOWN = 1, 0, -1
 LEFT_OUT = "records left out"  # in every note on records that are not read
-OFFERED = "; `maxent evaluate` compares with them"  # how the note on absences ends
+# how the note on absences ends
+OFFERED = "; `maxent evaluate` compares with them, and `maxent fit --kind survey` fits them too"
 
 
 def statuses(values: Sequence[str], column: str, where: str) -> Array:

@@ -139,8 +139,8 @@ class SiteRecords:
         what = "a survey" if self.kind == SURVEY else "counts"
         found = int((self.value > 0).sum())
         return (
-            f"{self.source}: {what} of {len(self)} visits for {len(self.names())} species, {found} "
-            f"of which found one: {self.places.columns}"
+            f"{self.source}: {what} of {len(self)} {'visit' if len(self) == 1 else 'visits'} for "
+            f"{len(self.names())} species, {found} of which found one: {self.places.columns}"
         )
 
     def on(self, grid: Grid) -> SiteRecords:
@@ -194,6 +194,28 @@ def read_sites(given: Any, kind: str, settings: SourceSettings | None = None) ->
         opened.header, opened.source, asked, opened.column, geometry=opened.points is not None
     )
     return _assembled(opened, kind, given, columns, settings, (*opened.notes, *notes))
+
+
+def header_of(path: Path) -> list[str]:
+    """The names of the columns of a file."""
+    check_file(path)
+    if is_vector(path):
+        return [str(column) for column in read_vector(path)[0].columns]
+    return list(open_table(path)[0].header)
+
+
+def has_column(file: RecordFile, name: str) -> bool:
+    """Whether a file has a column of this name; also where it is for its reader to complain of."""
+    try:
+        header = header_of(Path(file.path))
+    except (OSError, ValueError):
+        return True
+    return name == NO_COLUMN or bare(name) in {bare(column) for column in header}
+
+
+def counts_alone(header: Sequence[str]) -> bool:
+    """Whether a table has a column of counts and none of presence and absence."""
+    return recognised(header, _COUNT_NAMES) is not None and recognised(header, _FOUND_NAMES) is None
 
 
 # -- tables in one form ----------------------------------------------------------------------------
@@ -405,7 +427,24 @@ def _checked(read: SiteRecords) -> SiteRecords:
         )
     if not len(read):
         raise ValueError(f"{read.source}: no visit is left: {'; '.join(read.notes)}")
-    return read
+    return replace(read, notes=(*read.notes, *_doubts(read)))
+
+
+def _doubts(read: SiteRecords) -> Iterator[str]:
+    """What a survey says that may mean something else."""
+    if read.kind != SURVEY or not read.value.any():
+        return
+    if (read.value == read.visits).all():
+        yield (
+            f"{read.source}: every visit found a species. Where visits in vain were not written "
+            "down this is no survey but presences: give it as the records"
+        )
+    elif read.visits.max() > 1 and read.value.max() <= 1:
+        yield (
+            f"{read.source}: up to {read.visits.max():g} visits, and never found more than once: "
+            "1 is taken as found by one of the visits. If it means by any of them, take the column "
+            "of visits out, and give the area or effort of all visits together"
+        )
 
 
 def _visits(opened: _Opened, kind: str, settings: SourceSettings) -> tuple[Array, str]:
@@ -427,7 +466,10 @@ def _visits(opened: _Opened, kind: str, settings: SourceSettings) -> tuple[Array
             f"{opened.source}, row {opened.row[first]}: {header[position]!r} is {visits[first]:g}, "
             "expected a number of visits, 1 or more; sites without a visit are left out of a survey"
         )
-    return np.where(np.isfinite(visits), visits, 1.0), f", visits from {header[position]!r}"
+    unknown = int((~np.isfinite(visits)).sum())
+    said = f", visits from {header[position]!r}"
+    said += f" ({unknown} of them blank, taken as 1)" if unknown else ""
+    return np.where(np.isfinite(visits), visits, 1.0), said
 
 
 def _values(
@@ -506,12 +548,14 @@ def _sizes(opened: _Opened, settings: SourceSettings) -> tuple[Array | None, str
         return _written_units(opened, values, name)
     if not known and settings.area_unit is not None:
         unit, factor, known = sizes.KM2, sizes.AREA_UNITS[settings.area_unit], True
+    others = _unused_sizes(header, column, settings, source)
     if known:
-        return values * factor, unit, (f"{source}: {_sized(name, unit, factor)}",)
+        return values * factor, unit, (f"{source}: {_sized(name, unit, factor)}", *others)
     return (
         values,
         unit,
         (
+            *others,
             f"{source}: column {name!r} says how large visits were, but not in which unit: the "
             f"intensity is per unit of {name!r} (km2, ha or m2 with --area-unit; name another "
             "column with --area-column)",
@@ -526,9 +570,27 @@ def _size_column(header: Sequence[str], settings: SourceSettings) -> sizes.SizeC
     return sizes.named_size(header, [bare(name) for name in header].index(bare(asked)))
 
 
+def _unused_sizes(
+    header: Sequence[str], used: sizes.SizeColumn, settings: SourceSettings, source: str
+) -> tuple[str, ...]:
+    """Further columns that tell a size, unless one was asked for."""
+    if settings.area_column is not None and bare(settings.area_column) == bare(
+        header[used.position]
+    ):
+        return ()
+    others = [header[c.position] for c in sizes.size_columns(header) if c.position != used.position]
+    if not others:
+        return ()
+    return (
+        f"{source}: {listed(others, 3)} could be the size of visits too, and is not used (another "
+        "column with --area-column)",
+    )
+
+
 def _sized(name: str, unit: str, factor: float) -> str:
     if unit != sizes.KM2:
-        return f"effort in {unit}, from column {name!r}"
+        times = "" if factor == 1 else f" times {factor:.4g}"
+        return f"effort in {unit}, from column {name!r}{times}"
     written = next(word for word, one in sizes.AREA_UNITS.items() if one == factor)
     return f"areas in {written}, from column {name!r}"
 

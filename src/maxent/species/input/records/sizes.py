@@ -2,14 +2,14 @@
 
 >>> size_column(["plot", "area_ha"])
 SizeColumn(position=1, unit='km2', factor=0.01, known=True)
->>> size_column(["site", "Duration (min)"]).unit
-'minutes'
+>>> size_column(["site", "Duration (min)"])
+SizeColumn(position=1, unit='hours', factor=0.016666666666666666, known=True)
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from maxent.species.input.records.columns import bare, recognised
@@ -23,13 +23,13 @@ _AREA_WORDS = {
     **dict.fromkeys(("m2", "m²", "sqm", "squarem", "squaremetre", "squaremeter"), 1e-6),
     **dict.fromkeys(("squaremetres", "squaremeters"), 1e-6),
 }
-_EFFORT_WORDS = {
-    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), "hours"),
-    **dict.fromkeys(("min", "mins", "minute", "minutes"), "minutes"),
-    **dict.fromkeys(("km", "kilometre", "kilometres", "kilometers"), "km"),
-    **dict.fromkeys(("m", "metre", "metres", "meters"), "m"),
-    **dict.fromkeys(("night", "nights", "trapnights", "netnights"), "nights"),
-    **dict.fromkeys(("day", "days", "trapdays", "cameradays"), "days"),
+_EFFORT_WORDS: dict[str, tuple[str, float]] = {  # and what they are in the unit
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), ("hours", 1.0)),
+    **dict.fromkeys(("min", "mins", "minute", "minutes"), ("hours", 1 / 60)),
+    **dict.fromkeys(("km", "kilometre", "kilometres", "kilometers"), ("km", 1.0)),
+    **dict.fromkeys(("m", "metre", "metres", "meters"), ("km", 1e-3)),
+    **dict.fromkeys(("night", "nights", "trapnights", "netnights"), ("nights", 1.0)),
+    **dict.fromkeys(("day", "days", "trapdays", "cameradays"), ("days", 1.0)),
 }
 _OF = "(?:plot|site|survey|surveyed|sampled|sampling|searched|search|transect|quadrat|sample)?"
 _AREA = re.compile(rf"{_OF}(?:area|size)(?:in)?({'|'.join(_AREA_WORDS)})?")
@@ -54,15 +54,19 @@ class SizeColumn(NamedTuple):
 
 def size_column(header: Sequence[str]) -> SizeColumn | None:
     """The column of areas, else that of effort, by its name."""
+    return next(size_columns(header), None)
+
+
+def size_columns(header: Sequence[str]) -> Iterator[SizeColumn]:
+    """All columns that could be it, the likeliest first."""
     value = recognised(header, _VALUE)
     if value is not None and recognised(header, _UNIT) is not None:
-        return SizeColumn(value, "")
+        yield SizeColumn(value, "")
     for understood in (_as_area, _as_effort):
         for position, name in enumerate(header):
             found = understood(position, name)
             if found is not None:
-                return found
-    return None
+                yield found
 
 
 def named_size(header: Sequence[str], position: int) -> SizeColumn:
@@ -88,7 +92,7 @@ def unit_in_words(text: str) -> tuple[str, float] | None:
     word = bare(text)
     if word in _AREA_WORDS:
         return KM2, _AREA_WORDS[word]
-    return (_EFFORT_WORDS[word], 1.0) if word in _EFFORT_WORDS else None
+    return _EFFORT_WORDS.get(word)
 
 
 def _as_area(position: int, name: str) -> SizeColumn | None:
@@ -103,10 +107,10 @@ def _as_area(position: int, name: str) -> SizeColumn | None:
 def _as_effort(position: int, name: str) -> SizeColumn | None:
     word = bare(name)
     if word in _BARE_EFFORT:
-        return SizeColumn(position, _EFFORT_WORDS[word])
+        return SizeColumn(position, *_EFFORT_WORDS[word])
     found = _EFFORT.fullmatch(word)
     if found is None:
         return None
     if found[1] is None:
         return SizeColumn(position, name, 1.0, known=False)
-    return SizeColumn(position, _EFFORT_WORDS[found[1]])
+    return SizeColumn(position, *_EFFORT_WORDS[found[1]])

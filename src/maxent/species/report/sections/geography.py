@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 
-from maxent.species.fitting.record_kinds import APART, ENDS, INTENSITIES
+from maxent.species.fitting.record_kinds import ENDS, INTENSITIES, KindsOfRecords
 from maxent.species.fitting.results import MapFiles
 from maxent.species.report import maps
 from maxent.species.report.interactive import interactive_map
@@ -27,9 +29,6 @@ _FILES = {
     "cumulative": "suitability, cumulative scale (0 to 100)",
     "raw": "raw density (adds up to 1 over the points of the fit)",
     "log": "logarithm of the raw density",
-    "intensity": "intensity, how many per unit of area or effort",
-    "probability": "probability that a visit finds the species",
-    "count": "expected count of a visit",
     "presence": "presence (1) and absence (0) by the threshold asked for",
     "replicates_mean": "mean of the replicates' suitability",
     "replicates_sd": "standard deviation of the replicates' suitability",
@@ -123,6 +122,10 @@ def suitability_map(context: Context) -> Html | None:
             "How to read it: the yellower a place, the more its environment is like that of the "
             "records. Grey: no data. It is a measure of relative suitability, and a probability of "
             "presence only under strong assumptions on how the records were collected.",
+            None
+            if result.kinds is None or not result.kinds.outputs
+            else " How many there are, and the probability of presence, are mapped in the section "
+            "on kinds of records.",
             key([*dots, (maps.NODATA, "no data")]),
         ]
     )
@@ -136,7 +139,7 @@ def suitability_map(context: Context) -> Html | None:
             figure(picture, alt, caption, "map"),
             element("div", *others, class_="pair") if others else None,
             _extrapolation(written),
-            _map_files(written),
+            _map_files(written, context.result.kinds),
         ]
     )
 
@@ -169,7 +172,7 @@ def _projection(context: Context, written: MapFiles) -> Html:
             element("h3", written.name),
             element("div", *shown, class_="pair"),
             _extrapolation(written),
-            _map_files(written),
+            _map_files(written, context.result.kinds),
         ]
     )
 
@@ -237,18 +240,18 @@ def _extrapolation(written: MapFiles) -> Html | None:
     return paragraph(f"Of {count(total)} cells, {'; '.join(parts)}.{left}")
 
 
-def _map_files(written: MapFiles) -> Html:
-    rows = [[_holds(kind), link(file)] for kind, file in written.files.items()]
+def _map_files(written: MapFiles, kinds: KindsOfRecords | None) -> Html:
+    holds = dict(_FILES)
+    if kinds is not None:
+        holds |= {
+            "intensity": f"intensity, how many per {kinds.per}",
+            "probability": f"probability that {kinds.area_in_words()} holds the species",
+            "count": f"expected count in {kinds.area_in_words()}",
+        }
+        for of, end in product(INTENSITIES, ENDS):
+            holds[f"{of}_{end}"] = f"{end} end of the interval of the {holds[of]}"
+        for kind, name in kinds.apart(written.files).items():
+            holds[kind] = f"what {name} alone says against all together, as log2 (1: twice as many)"
+    rows = [[holds.get(kind, kind), link(file)] for kind, file in written.files.items()]
     caption = f"Rasters of {written.name}: {written.extent_in_words()}"
     return table(caption, ["Holds", "File"], rows, class_="settings")
-
-
-def _holds(kind: str) -> str:
-    if kind.startswith(APART):
-        source = kind.removeprefix(APART)
-        return f"what {source} alone says against all together, as log2 (1: twice as many)"
-    for end in ENDS:
-        of = kind.removesuffix(f"_{end}")
-        if of != kind and of in INTENSITIES:
-            return f"{end} end of the interval of the {_FILES[of]}"
-    return _FILES.get(kind, kind)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from maxent.species.fitting.record_kinds import APART, WHAT, KindsOfRecords
 from maxent.species.fitting.results import MapFiles
 from maxent.species.report import maps
@@ -136,11 +138,11 @@ def _absolute(context: Context, told: KindsOfRecords, written: MapFiles) -> Html
 
 
 def _apart(context: Context, told: KindsOfRecords, written: MapFiles) -> Html | None:
-    kinds = [kind for kind in written.files if kind.startswith(APART)][:_MOST]
-    if not kinds:
+    apart = told.apart(written.files)
+    if not apart:
         return None
     shown = []
-    for kind, name in zip(kinds, told.alone, strict=False):
+    for kind, name in islice(apart.items(), _MOST):
         raster = maps.read_raster(context.folder / written.files[kind], maps.SMALL)
         caption = joined([
             element("strong", f"{name} alone. "),

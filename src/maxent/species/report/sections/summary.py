@@ -110,7 +110,9 @@ def _numbers(result: SpeciesResult) -> list[tuple[str, str, str]]:
     gain = scores.get("unregularized_gain", model.certificate.unregularized_gain)
     if np.isfinite(gain):
         says = f"records are exp({fixed(gain)}) = {fixed(np.exp(gain), 1)} times likelier than on "
-        says += f"an even map; {fixed(scores.get('gain', model.certificate.gain))} less the penalty"
+        says += "an even map"
+        less = scores.get("gain", model.certificate.gain)
+        says += f"; {fixed(less)} less the penalty" if np.isfinite(less) else ""
         shown.append(("Gain, unregularized", fixed(gain), says))
     if "boyce" in scores:
         says = "1: records grow denser with suitability"
