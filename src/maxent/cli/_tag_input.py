@@ -74,8 +74,8 @@ def layout_of(
     if chosen.n_columns > len(used):
         asked = "--columns has" if columns is not None or names else f"{path} has"
         raise typer.BadParameter(
-            f"the template uses {chosen.n_columns} columns, counted from 0, and {asked} {len(used)} "
-            "beside the labels"
+            f"the template uses {chosen.n_columns} columns, counted from 0, and {asked} "
+            f"{len(used)} beside the labels"
         )
     notes += [] if guessed is None else [guessed]
     return Layout(form, chosen, used, label, width, comments), notes

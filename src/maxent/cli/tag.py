@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="tag",
-    help="Label the tokens of CoNLL files, columns or CoNLL-U: conditional random fields and their relatives.",
+    help="Label the tokens of CoNLL files: conditional random fields and their relatives.",
     no_args_is_help=True,
 )
 

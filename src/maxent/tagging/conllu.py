@@ -14,6 +14,7 @@ from maxent.tagging.textfile import decoded, opened, read_bytes, unpacking
 FIELDS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 MAY_BE_NOTHING = ("FEATS", "DEPS", "MISC")  # _ is a value there: the word has none
 
+_MARK = b"\xef\xbb\xbf"  # that some editors begin UTF-8 files with
 _RANGE = re.compile(r"([1-9][0-9]*)-([1-9][0-9]*)")
 _EMPTY_NODE = re.compile(r"(0|[1-9][0-9]*)\.[1-9][0-9]*")
 
@@ -160,9 +161,10 @@ def is_conllu(path: str | Path) -> bool:
     if path.name.removesuffix(".gz").endswith(".conllu"):
         return True
     with unpacking(path), opened(path) as file:
-        for line in file:
+        for raw in file:
+            line = raw.removeprefix(_MARK)
             if line.strip() and not line.startswith(b"#"):
-                fields = line.decode("utf-8-sig", "replace").rstrip("\r\n").split("\t")
+                fields = line.decode("utf-8", "replace").rstrip("\r\n").split("\t")
                 return len(fields) == len(FIELDS) and _begins(fields[0])
     return False
 
@@ -175,7 +177,7 @@ def _begins(number: str) -> bool:
 
 def is_word(line: bytes) -> bool:
     """Whether a line is a word, rather than a comment, a range or an empty node."""
-    return line.split(b"\t", 1)[0].removeprefix(b"\xef\xbb\xbf").isdigit()
+    return line.split(b"\t", 1)[0].removeprefix(_MARK).isdigit()
 
 
 def conllu_sentences(lines: Iterable[str], path: Path, first: int = 1) -> Iterator[ConlluSentence]:

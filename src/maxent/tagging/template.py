@@ -112,8 +112,8 @@ class Template:
     ``%x[0,0:suffix3]`` takes the last three characters, ``prefix2`` the first two, ``lower`` the
     word in lower case, and ``shape`` has X for capitals, x for small letters and 0 for digits, runs
     cut to two; ``each`` makes an attribute of each part of Case=Nom|Number=Sing and none of ``_``,
-    in a line with one macro. ``#`` begins a comment line; ``B`` alone, which asks CRF++ for transitions, is
-    allowed: they are always there.
+    in a line with one macro. ``#`` begins a comment line; ``B`` alone, which asks CRF++ for
+    transitions, is allowed: they are always there.
 
     Parameters
     ----------

@@ -430,7 +430,7 @@ class ChainModel(ChainSettings, SolvesProblem, SavesFields, BaseEstimator):
 
     @property
     def coef_(self) -> Any:
-        """Weights of the attributes, (classes, features); sparse, without zeros, where it can be."""
+        """Weights of the attributes, (classes, features); sparse ones without zeros."""
         check_is_fitted(self)
         n_states = len(self.classes_)
         if self.start_ is None:
