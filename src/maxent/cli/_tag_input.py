@@ -107,10 +107,8 @@ def _column(text: str, width: int, names: Sequence[str], flag: str) -> int:
     try:
         number = int(text)
     except ValueError:
-        known = f"one of {', '.join(names)}" if names else "names are for CoNLL-U"
-        raise typer.BadParameter(
-            f"{flag} takes a number or a name, {known}; got {text!r}"
-        ) from None
+        known = f"or one of {', '.join(names)}" if names else "and names in CoNLL-U alone"
+        raise typer.BadParameter(f"{flag} takes a number, {known}; got {text!r}") from None
     if not -width <= number < width:
         raise typer.BadParameter(f"{flag} is {number}, but the file has {width} columns")
     return number % width

@@ -57,6 +57,8 @@ class Watch:
     def __init__(self, development: Development | None, delta: float | None) -> None:
         self._development = development
         self._settled = None if delta is None else Settled(delta)
+        self._delta = delta
+        self.stopped = False
 
     def __call__(self, iteration: int, model: Any) -> bool:
         often = iteration <= _OFTEN or iteration % _OFTEN == 0
@@ -67,4 +69,12 @@ class Watch:
                 f"{model.gap_:.1e}, {name} {value:.4f} on --dev"
             )
             console(stderr=True).print(escape(text), soft_wrap=True)
-        return self._settled is not None and self._settled.after(model.objective_)
+        self.stopped = self._settled is not None and self._settled.after(model.objective_)
+        return self.stopped
+
+    def told(self) -> str:
+        """Why the fit was stopped."""
+        return (
+            f"stopped by --delta: {PERIOD} iterations have changed the objective by less than "
+            f"{self._delta:g} of it"
+        )

@@ -203,7 +203,8 @@ def train(
     layout, guessed = layout_of(
         path, form, len(sentences[0][0]), comments, label_column, columns, template
     )
-    notes += guessed
+    if not quiet:
+        show_notes([*notes, *guessed], console(stderr=True))
     development = None if dev is None or quiet else _development(dev, layout)
     watch = None if development is None and delta is None else Watch(development, delta)
     if in_blocks:
@@ -224,7 +225,6 @@ def train(
             classifier = _classifier(loss, strength, counts[0], choose, settings)
             with recorded_warnings() as warned:
                 classifier.fit(table, callback=watch)
-        notes += _beyond(limit)
     else:
         tokens, labels = _tokens(path, sentences, layout, least, hash_bits)
         counts = len(labels), len(tokens.X.indptr) - 1
@@ -237,7 +237,8 @@ def train(
     io.save(tagger, model)
     if quiet:
         return
-    show_notes([*notes, *warned], console(stderr=True))
+    settled = [watch.told()] if watch is not None and watch.stopped else []
+    show_notes([*_beyond(limit), *warned, *settled], console(stderr=True))
     _show(
         {
             "sequences": counts[0],
@@ -300,12 +301,15 @@ def _classifier(
 
 def _development(path: Path, layout: Layout) -> Development:
     """The sentences of a development set, of the same layout as the training file."""
-    from maxent.tagging.tagger import pick, read_sentences
+    from maxent.tagging.conll import CONLLU
+    from maxent.tagging.tagger import check_annotated, pick, read_sentences
 
     sentences = read_sentences(path, layout.comments, layout.form)
     width = len(sentences[0][0])
     if width != layout.width:
         raise ValueError(f"{path} has {width} columns, the training file {layout.width}")
+    if layout.form == CONLLU:
+        check_annotated(path, sentences, layout.label)
     labels = [[token[layout.label] for token in tokens] for tokens in sentences]
     return Development(layout.template, pick(sentences, layout.columns), labels)
 

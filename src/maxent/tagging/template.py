@@ -147,8 +147,8 @@ class Template:
             raise ValueError(f"{name} has no line with an attribute, such as w=%x[0,0]")
         self._reach = [line.reach for line in self._plain]
         # tokens that some line looks past an end from, and those that first: and last: are for
-        self._near_first = max(1, *(-low for low, _ in self._reach))
-        self._near_last = max(1, *(high for _, high in self._reach))
+        self._near_first = max([1, *(-low for low, _ in self._reach)])
+        self._near_last = max([1, *(high for _, high in self._reach)])
 
     @classmethod
     def read(cls, path: str | Path, columns: Sequence[str] = ()) -> Template:
