@@ -2,8 +2,10 @@
 
 import gzip
 import json
+import os
 import re
 import signal
+import threading
 
 import numpy as np
 import pytest
@@ -498,3 +500,16 @@ def test_tabs_stay_tabs(run, tmp_path):
     path.write_text("the\tD\ncat\tN\n\n")
     run("train", path, "-m", tmp_path / "m.json", "-q")
     assert run("predict", tmp_path / "m.json", path).stdout == "the\tD\tD\ncat\tN\tN\n\n"
+
+
+def test_a_pipe_is_read_once(run, train, treebank, tmp_path):
+    for number, (file, form) in enumerate(((train, "columns"), (treebank, "conllu"))):
+        pipe, model = tmp_path / f"pipe{number}", tmp_path / f"{number}.json"
+        os.mkfifo(pipe)
+        writer = threading.Thread(target=lambda: pipe.write_bytes(file.read_bytes()))  # noqa: B023
+        writer.start()
+        options = () if form == "columns" else ("--format", form)
+        result = run("train", pipe, "-m", model, *options)
+        writer.join()
+        assert ("no plain file: read as columns" in result.stderr) == (form == "columns")
+        assert load_tagger(model).form == form

@@ -36,6 +36,8 @@ def told_form(path: Path, given: Format) -> tuple[str, list[str]]:
 
     if given is not Format.auto:
         return given.value, []
+    if path.exists() and not path.is_file():  # a pipe can be read once
+        return COLUMNS, [f"{path} is no plain file: read as columns; give --format to say so"]
     if not is_conllu(path):
         return COLUMNS, []
     return CONLLU, [f"{path} is read as CoNLL-U (--format columns reads it as plain columns)"]

@@ -198,13 +198,15 @@ def train(
     check_free_file(model, [path] if dev is None else [path, dev], overwrite)
     begin = perf_counter()
     form, notes = told_form(path, file_format)
+    if not quiet:
+        show_notes(notes, console(stderr=True))
     read = first_sentences if in_blocks else read_sentences
     sentences = read(path, comments, form)
-    layout, guessed = layout_of(
+    layout, notes = layout_of(
         path, form, len(sentences[0][0]), comments, label_column, columns, template
     )
     if not quiet:
-        show_notes([*notes, *guessed], console(stderr=True))
+        show_notes(notes, console(stderr=True))
     development = None if dev is None or quiet else _development(dev, layout)
     watch = None if development is None and delta is None else Watch(development, delta)
     if in_blocks:
@@ -511,7 +513,7 @@ def _gap(path: Path, sentences: Sequence[Any]) -> str:
     from maxent.tagging.conll import has_tabs
 
     spaced = any(" " in column for tokens in sentences for token in tokens for column in token)
-    return "\t" if spaced or has_tabs(path) else " "
+    return "\t" if spaced or (path.is_file() and has_tabs(path)) else " "
 
 
 def _tagged(tagger: Any, proba: bool, best: int | None, gap: str, sentences: Sequence[Any]) -> str:
