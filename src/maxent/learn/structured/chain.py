@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from functools import partial, wraps
 from numbers import Integral
@@ -180,11 +181,30 @@ class ChainModel(ChainSettings, SolvesProblem, SavesFields, BaseEstimator):
         self._check_settings()
         for earlier in self._unsaved_fields:
             self.__dict__.pop(earlier, None)
+        with self._watched(callback):
+            if is_blocked(X):
+                self._learn(self._problem_in_blocks(X, y, sample_weight))
+                return self
+            labels, parts = self._pose(X, y, sample_weight)
+            if labels.hidden:
+                self._refuse_checkpoint("hidden labels")
+                self._complete(labels, *parts)
+            else:
+                problem = self._problem(labels, *parts)
+                solution = self._learn(problem)
+                weight = masses("sample_weight", sample_weight, len(labels.lengths))
+                self._keep_multipliers(problem, solution, labels, weight)
+        return self
+
+    @contextmanager
+    def _watched(self, callback: Callback | None) -> Iterator[None]:
+        """Let a callback see the steps of a fit."""
         if callback is None:
-            return self._fit(X, y, sample_weight)
+            yield
+            return
         self._watch = partial(self._show, callback)
         try:
-            return self._fit(X, y, sample_weight)
+            yield
         finally:
             del self._watch
 
@@ -195,21 +215,6 @@ class ChainModel(ChainSettings, SolvesProblem, SavesFields, BaseEstimator):
         self.objective_ = self.loss_ + float(state.penalty)
         self.gap_, self.optimality_ = float(state.gap), float(state.optimality)
         return callback(iteration, self)
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
-        if is_blocked(X):
-            self._learn(self._problem_in_blocks(X, y, sample_weight))
-            return self
-        labels, parts = self._pose(X, y, sample_weight)
-        if labels.hidden:
-            self._refuse_checkpoint("hidden labels")
-            self._complete(labels, *parts)
-        else:
-            problem = self._problem(labels, *parts)
-            solution = self._learn(problem)
-            weight = masses("sample_weight", sample_weight, len(labels.lengths))
-            self._keep_multipliers(problem, solution, labels, weight)
-        return self
 
     def _keep_multipliers(
         self, problem: Problem, solution: Solution, labels: Labels, weight: Array
