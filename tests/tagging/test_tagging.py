@@ -408,3 +408,5 @@ def test_a_callback_sees_the_model_and_can_stop_the_fit():
     assert len(seen) == 3
     chosen = mx.L2CRFCV([1.0, 0.1], cv=2).fit(WORDS * 2, TAGS * 2, callback=look)
     assert chosen.n_iter_ <= 3
+    with pytest.raises(ValueError, match="hidden labels are a series of them: leave it out"):
+        model.fit(WORDS, [[None, "N"], *TAGS[1:]], callback=look)

@@ -187,7 +187,7 @@ class ChainModel(ChainSettings, SolvesProblem, SavesFields, BaseEstimator):
                 return self
             labels, parts = self._pose(X, y, sample_weight)
             if labels.hidden:
-                self._refuse_checkpoint("hidden labels")
+                self._refuse_for_series("hidden labels")
                 self._complete(labels, *parts)
             else:
                 problem = self._problem(labels, *parts)
@@ -331,11 +331,16 @@ class ChainModel(ChainSettings, SolvesProblem, SavesFields, BaseEstimator):
             stacklevel=4,
         )
 
-    def _refuse_checkpoint(self, what: str) -> None:
+    def _refuse_for_series(self, what: str) -> None:
         if self.checkpoint is not None:
             raise ValueError(
                 f"checkpoint= holds the steps of one problem, and {what} are a series of them: "
                 "take checkpoint=None"
+            )
+        if self._watch is not None:
+            raise ValueError(
+                f"callback= watches the steps of one problem, and {what} are a series of them: "
+                "leave it out"
             )
 
     def _optimise(self, problem: Problem, w0: Any = None) -> Solution:

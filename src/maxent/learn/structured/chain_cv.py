@@ -122,7 +122,7 @@ class ByFolds(ChainModel):
         ``callback``, which sees the last fit.
         """
         self._check_settings()
-        self._refuse_checkpoint("the paths of the folds")
+        self._refuse_for_series("the paths of the folds")
         name = type(self).__name__
         if is_blocked(X):
             raise TypeError(
