@@ -2,8 +2,10 @@
 
 import gzip
 import json
+import os
 import re
 import signal
+import threading
 
 import numpy as np
 import pytest
@@ -222,6 +224,11 @@ def test_malformed_lines_are_named_by_all_commands(run, model, tmp_path):
         (("--columns", "7"), "the file has 3 columns"),
         (("--columns", "0", "-t", "chunking"), "uses 2 columns"),
         (("--label-column", 3), "the file has 3 columns"),
+        (("--label-column", "UPOS"), "names in CoNLL-U alone; got 'UPOS'"),
+        (("--c2", 1, "--l2", 1), "give --l2 or --c2, not both"),
+        (("--c1", 1, "--C", 1), "give --c1 or --C, not both"),
+        (("--C", 0), "--C must be > 0"),
+        (("--choose", "--c1", 1), "leave --c1 out"),
         (("-t", "absent"), "no such file, and no template"),
         (("--hash-bits", 40), "30"),
     ],
@@ -291,3 +298,218 @@ def test_an_interrupt_leaves_no_model(run, train, tmp_path, monkeypatch):
     result = run("train", train, "-m", tmp_path / "m.json", "-q", code=130)
     assert "interrupted" in result.stderr
     assert not (tmp_path / "m.json").exists()
+
+
+# -- CoNLL-U ---------------------------------------------------------------------------------------
+
+REST = "\t_\t_\t_"
+
+
+def word(number, form, upos="_", feats="_", misc="_"):
+    return f"{number}\t{form}\t{form.lower()}\t{upos}\t_\t{feats}{REST}\t{misc}"
+
+
+CONLLU = (
+    "\n".join(
+        [
+            "# sent_id = 1",
+            word("1", "Der", "DET", "Case=Nom"),
+            word("2", "Hund", "NOUN", "Case=Nom|Number=Sing", "SpaceAfter=No"),
+            word("3", ".", "PUNCT"),
+            "",
+            "# sent_id = 2",
+            word("1-2", "Im"),
+            word("1", "In", "ADP"),
+            word("2", "dem", "DET", "Case=Dat"),
+            word("2.1", "alten", "ADJ"),
+            word("3", "Haus", "NOUN", "Case=Dat|Number=Sing"),
+            word("4", "schlief", "VERB"),
+            word("5", ".", "PUNCT"),
+            "",
+            "# a comment alone",
+            "",
+        ]
+    )
+    + "\n"
+)
+
+
+@pytest.fixture
+def treebank(tmp_path):
+    path = tmp_path / "some.conllu"
+    path.write_text(CONLLU)
+    return path
+
+
+@pytest.fixture
+def upos(run, treebank, tmp_path):
+    path = tmp_path / "upos.json"
+    run("train", treebank, "-m", path, "--quiet")
+    return path
+
+
+def without(text, column):
+    """The text with _ in a column of its words, by the plain rule that their IDs are integers."""
+    rows = [line.split("\t") for line in text.split("\n")]
+    for row in rows:
+        if row[0].isdigit():
+            row[column] = "_"
+    return "\n".join("\t".join(row) for row in rows)
+
+
+def test_conllu_is_recognised_and_its_words_alone_are_read(run, treebank, tmp_path):
+    result = run("train", treebank, "-m", tmp_path / "m.json", "--c2", 0.1)
+    for note in ("is read as CoNLL-U", "the labels are UPOS", "the template is words, of FORM"):
+        assert note in result.stderr
+    for name, value in (("sequences", 2), ("tokens", 8), ("labels", 5)):  # no range, no ADJ
+        assert re.search(rf"{name}\s+{value}\b", result.stdout)
+    tagger = load_tagger(tmp_path / "m.json")
+    assert (tagger.form, tagger.columns, tagger.label_column) == ("conllu", (1,), 3)
+    assert set(tagger.classifier.classes_) == {"DET", "NOUN", "PUNCT", "ADP", "VERB"}
+    assert tagger.classifier.potential.strength == 2 * 0.1 / 2
+    result = run("evaluate", tmp_path / "m.json", treebank)
+    assert re.search(r"tokens\s+8\b", result.stdout)
+
+
+def test_predictions_fill_the_column_and_keep_all_else(run, upos, treebank, tmp_path):
+    new, out = tmp_path / "new.txt", tmp_path / "out.conllu"
+    new.write_text(without(CONLLU, 3))
+    result = run("predict", upos, new)
+    assert result.stdout == CONLLU  # ranges, empty nodes, comments and tabs
+    assert "replaced" not in result.stderr
+    result = run("predict", upos, treebank, "-o", out)
+    assert out.read_text() == CONLLU
+    assert f"UPOS of {treebank} is replaced by predictions" in result.stderr.replace("\n", "")
+    assert "_ for all words" in run("evaluate", upos, new, code=1).stderr
+    text = run("predict", upos, treebank, "--proba", "-q").stdout
+    shown = [line.rsplit("\t", 1)[1] for line in text.splitlines() if line[:1].isdigit()]
+    assert re.fullmatch(r"SpaceAfter=No\|Probability=0\.\d{6}", shown[1])
+    assert [shown[3], shown[6]] == ["_", "_"]  # a range and an empty node
+    lines = run("predict", upos, treebank, "--best", 2, "-q").stdout.splitlines()
+    assert lines[:2] == ["# sent_id = 1", "# path = 1 of 2"]
+    assert lines[2].startswith("# score = ")
+    assert lines.count("# sent_id = 2") == 2
+    assert lines[-2:] == ["# a comment alone", ""]
+
+
+def test_columns_by_name_and_features_as_attributes(run, treebank, tmp_path):
+    model, template = tmp_path / "m.json", tmp_path / "template.txt"
+    run("train", treebank, "-m", model, "--columns", "FORM,feats", "-q")
+    names = load_tagger(model).classifier.attributes_.names
+    assert {"FEATS[0]=Case=Nom", "FEATS[-1]=Number=Sing", "w[0]=Hund"} <= set(names)
+    assert not any("|Number" in name for name in names)
+    template.write_text("lemma=%x[0,LEMMA]\n%x[0,UPOS]|%x[1,UPOS]\n")
+    run("train", treebank, "-m", model, "-t", template, "--label-column", "FEATS", "--overwrite")
+    tagger = load_tagger(model)
+    assert (tagger.columns, tagger.label_column) == ((2, 3), 5)
+    assert "_" in tagger.classifier.classes_  # no features at all
+    assert tagger.classifier.attributes_.names[:2] == ["lemma=der", "DET|NOUN"]
+    for options, message in (
+        (("-t", template), "the template uses the column of the labels"),
+        (("--columns", "FORM", "-t", template), "names the column LEMMA"),
+        (("--label-column", "POS"), "takes a number, or one of ID, FORM"),
+        (("--label-column", "XPOS"), "all labels are '_'"),
+        (("--label-column", "FORM"), "the labels are FORM: give other --columns"),
+    ):
+        result = CliRunner().invoke(
+            cli.main, ["tag", "train", str(treebank), "-m", str(model), "--overwrite"]
+            + [str(option) for option in options]
+        )  # fmt: skip
+        assert result.exit_code in (1, 2)
+        assert message in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_words_without_a_label_are_refused(run, treebank, tmp_path):
+    treebank.write_text(CONLLU.replace("dem\tdem\tDET", "dem\tdem\t_"))
+    for place in ([], ["--memory", "2GB"]):
+        result = run("train", treebank, "-m", tmp_path / "m.json", *place, code=1)
+        assert "1 words have no UPOS (_), the first is 'dem'" in result.stderr
+
+
+def test_the_format_can_be_told(run, treebank, tmp_path):
+    model = tmp_path / "m.json"
+    result = run("train", treebank, "-m", model, "--format", "columns", code=1)
+    assert "line 1 begins with #: if that is a comment, give --comments" in result.stderr
+    bare = tmp_path / "bare.txt"
+    bare.write_text(without(CONLLU, 0).replace("# ", "#"))
+    run("train", bare, "-m", model, "--format", "conllu", code=1)
+    options = ("--format", "columns", "--comments", "--columns", 1, "--label-column", 3)
+    run("train", treebank, "-m", model, *options, "-q")
+    assert load_tagger(model).form == "columns"
+    assert "_" in load_tagger(model).classifier.classes_  # the range, as before
+
+
+def test_conllu_in_blocks_gives_the_same_model(run, treebank, tmp_path):
+    one, other = tmp_path / "one.json", tmp_path / "other.json"
+    treebank.write_text(CONLLU * 3)
+    options = ("--tol", 1e-9, "--c1", 0.01, "--c2", 0.3)
+    plain = run("train", treebank, "-m", one, *options)
+    result = run("train", treebank, "-m", other, "--memory", "2GB", *options)
+    for name in ("sequences", "tokens", "labels", "objective"):
+        row = re.compile(rf"{name} .*")
+        assert row.search(plain.stdout)[0] == row.search(result.stdout)[0]
+    assert load_tagger(other).form == "conllu"
+    penalty = load_tagger(other).classifier.potential
+    assert (penalty.beta, penalty.strength) == pytest.approx((0.01 / 6, 2 * 0.3 / 6))
+
+
+# -- constants, development sets and stopping ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--c1", 2), mx.Box(0.5)),
+        (("--c2", 2), mx.Quadratic(1.0)),
+        (("--C", 2, "--loss", "hinge"), mx.Quadratic(1 / 8)),
+    ],
+)
+def test_constants_of_the_literature(run, train, tmp_path, options, expected):
+    run("train", train, "-m", tmp_path / "m.json", *options, "-q")
+    assert load_tagger(tmp_path / "m.json").classifier.potential == expected
+
+
+def test_a_development_set_is_scored_while_training(run, train, tmp_path):
+    result = run("train", train, "-m", tmp_path / "m.json", "--dev", train)
+    shown = re.findall(
+        r"iteration (\d+): objective \S+, duality gap \S+, F1 (\S+) on", result.stderr
+    )
+    assert [number for number, _ in shown][:3] == ["1", "2", "3"]
+    assert float(shown[-1][1]) == 1
+    assert re.search(r"F1 on --dev\s+1.0000", result.stdout)
+    plain = tmp_path / "plain.json"
+    run("train", train, "-m", plain, "-q")
+    weights = [load_tagger(p).classifier.weights_ for p in (plain, tmp_path / "m.json")]
+    np.testing.assert_array_equal(*weights)  # nothing is learned from it
+
+
+def test_a_fit_stops_when_its_objective_has_settled(run, train, tmp_path):
+    model = tmp_path / "m.json"
+    options = ("-m", model, "--overwrite", "--l2", 1e-4, "--tol", 0, "--delta")
+    result = run("train", train, *options, 0.5)
+    assert "stopped by --delta: 10 iterations have changed the objective by less" in result.stderr
+    rough = load_tagger(model).classifier
+    run("train", train, *options, 1e-5)
+    fine = load_tagger(model).classifier
+    assert 10 < rough.n_iter_ < fine.n_iter_ < 200
+    assert fine.objective_ < rough.objective_
+
+
+def test_tabs_stay_tabs(run, tmp_path):
+    path = tmp_path / "train.tsv"
+    path.write_text("the\tD\ncat\tN\n\n")
+    run("train", path, "-m", tmp_path / "m.json", "-q")
+    assert run("predict", tmp_path / "m.json", path).stdout == "the\tD\tD\ncat\tN\tN\n\n"
+
+
+def test_a_pipe_is_read_once(run, train, treebank, tmp_path):
+    for number, (file, form) in enumerate(((train, "columns"), (treebank, "conllu"))):
+        pipe, model = tmp_path / f"pipe{number}", tmp_path / f"{number}.json"
+        os.mkfifo(pipe)
+        writer = threading.Thread(target=lambda: pipe.write_bytes(file.read_bytes()))  # noqa: B023
+        writer.start()
+        options = () if form == "columns" else ("--format", form)
+        result = run("train", pipe, "-m", model, *options)
+        writer.join()
+        assert ("no plain file: read as columns" in result.stderr) == (form == "columns")
+        assert load_tagger(model).form == form

@@ -36,6 +36,14 @@ def a_small_place(tmp_path_factory, sketches):
         for file in ("train.txt", "test.txt"):
             (place / file).write_text("The DT B-NP\ncat NN I-NP\nsleeps VBZ B-VP\n. . O\n")
         (place / "new.txt").write_text("The DT\ncat NN\n")
+        rows = (
+            ("1", "The", "the", "DET"),
+            ("2", "cat", "cat", "NOUN"),
+            ("3", "sits", "sit", "VERB"),
+        )
+        for file in ("train.conllu", "dev.conllu", "new.conllu"):
+            lines_of = ["\t".join((*row, "_", f"Of={row[0]}", *"____")) for row in rows]
+            (place / file).write_text("\n".join(["# text = The cat sat", *lines_of, "", ""]))
         # the server of the app would stay until somebody stops it
         patch.setattr("maxent.app.serving.serve", lambda folders, **how: how["tell"]("a link"))
         patch.chdir(place)

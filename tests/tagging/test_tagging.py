@@ -1,6 +1,7 @@
 """Sequences of tokens: attributes, weights for the pairs seen, CoNLL files, chain models."""
 
 import gzip
+import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -357,3 +358,55 @@ def test_the_distribution_of_a_solution_is_written_when_it_is_asked_for():
     expected = problem.state(solution.w).p
     np.testing.assert_array_equal(solution.p.own.values, expected.own.values)
     assert solution.p is solution.p
+
+
+def test_an_empty_sequence_is_predicted_as_empty():
+    named = ChainClassifier("crf", 0.1).fit(WORDS, TAGS)
+    dense = ChainClassifier("crf", 0.1).fit([np.eye(3)[:2], np.eye(3)], [[0, 1], [0, 1, 2]])
+    for model, some, empty in (
+        (named, WORDS[1], []),
+        (dense, np.eye(3), np.empty((0, 3))),
+        (dense, np.eye(3), sparse.csr_array((0, 3))),
+    ):
+        mixed, alone = model.predict([empty, some, empty]), model.predict([some])
+        assert [len(path) for path in mixed] == [0, 3, 0]
+        np.testing.assert_array_equal(mixed[1], alone[0])
+        assert mixed[0].dtype == mixed[1].dtype
+        assert [p.shape for p in model.predict_proba([empty, some])] == [(0, 3), (3, 3)]
+        (score, path), *others = model.predict_kbest([empty], 2)[0]
+        assert (score, len(path), others) == (0.0, 0, [])
+    assert named.score([[], WORDS[0]], [[], TAGS[0]]) == named.score(WORDS[:1], TAGS[:1])
+
+
+def test_weights_that_an_l1_penalty_has_made_0_are_not_stored():
+    model = ChainClassifier("crf", mx.Box(0.1)).fit(WORDS, TAGS)
+    before = model.weights_.copy(), model.state_.copy(), model.start_.copy()
+    used, size = model.coef_, model.state_.size
+    assert used.nnz == np.count_nonzero(model.weights_[:size]) < size
+    assert not (used.data == 0).any()
+    for a, b in zip(before, (model.weights_, model.state_, model.start_), strict=True):
+        np.testing.assert_array_equal(a, b)
+    full = sparse.csr_array((before[0][:size], before[1], before[2]), shape=used.shape[::-1])
+    np.testing.assert_array_equal(used.toarray(), full.toarray().T)
+
+
+def test_a_callback_sees_the_model_and_can_stop_the_fit():
+    seen = []
+
+    def look(iteration, model):
+        seen.append((iteration, model.objective_, model.score(WORDS, TAGS)))
+        return iteration == 3
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # who stops a fit is not warned
+        model = ChainClassifier("crf", 1e-4, tol=1e-12).fit(WORDS, TAGS, callback=look)
+    assert [iteration for iteration, _, _ in seen] == [1, 2, 3]
+    assert (model.n_iter_, model.objective_) == (3, pytest.approx(seen[-1][1]))
+    assert seen[0][1] > seen[-1][1]
+    model.fit(WORDS, TAGS)
+    assert model.n_iter_ > 3
+    assert len(seen) == 3
+    chosen = mx.L2CRFCV([1.0, 0.1], cv=2).fit(WORDS * 2, TAGS * 2, callback=look)
+    assert chosen.n_iter_ <= 3
+    with pytest.raises(ValueError, match="hidden labels are a series of them: leave it out"):
+        model.fit(WORDS, [[None, "N"], *TAGS[1:]], callback=look)

@@ -1,4 +1,4 @@
-"""Labels of sequences in column files: tag train, tag predict and tag evaluate."""
+"""Labels of sequences in column files and CoNLL-U: tag train, tag predict and tag evaluate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.markup import escape
@@ -18,10 +18,15 @@ from maxent.cli._console import check_free_file, console, one_line_errors, recor
 from maxent.cli._memory import peak_memory
 from maxent.cli._screen import show_notes
 from maxent.cli._tag_blocks import check_place, on_cluster, placed
+from maxent.cli._tag_input import Format, Layout, layout_of, told_form
+from maxent.cli._tag_watch import PERIOD, Development, Watch
+
+if TYPE_CHECKING:
+    from maxent.tagging.conllu import ConlluSentence
 
 app = typer.Typer(
     name="tag",
-    help="Label the tokens of CoNLL column files: conditional random fields and their relatives.",
+    help="Label the tokens of CoNLL files: conditional random fields and their relatives.",
     no_args_is_help=True,
 )
 
@@ -50,7 +55,7 @@ def train(
         typer.Argument(
             metavar="TRAIN",
             help="One token per line, blank lines between sequences, columns separated by tabs or "
-            "spaces; .gz too.",
+            "spaces, or CoNLL-U; .gz too.",
         ),
     ],
     model: Annotated[Path, typer.Option("--model", "-m", help="Write the model to this file.")],
@@ -61,7 +66,7 @@ def train(
             "-t",
             help="Make attributes by this template: a file of lines such as w[-1]=%x[-1,0], "
             "chunking (words and tags) or words. By default chunking where there are two columns "
-            "beside the labels, else words.",
+            "beside the labels, else words. In CoNLL-U macros may name columns, %x[0,LEMMA].",
         ),
     ] = None,
     loss: Annotated[Loss, typer.Option(help="Minimise this loss.")] = Loss.crf,
@@ -76,6 +81,21 @@ def train(
         float | None,
         typer.Option(help="Penalise by s ||w||_1, with this s, instead: few weights."),
     ] = None,
+    c1: Annotated[
+        float | None,
+        typer.Option("--c1", help="CRFsuite's c1, beside a sum of losses: --l1 is c1 / sequences."),
+    ] = None,
+    c2: Annotated[
+        float | None,
+        typer.Option(
+            "--c2",
+            help="CRFsuite's c2, beside a sum of losses: --l2 is 2 c2 / sequences. With --c1 too.",
+        ),
+    ] = None,
+    c: Annotated[
+        float | None,
+        typer.Option("--C", help="C of support vector machines: --l2 is 1 / (C times sequences)."),
+    ] = None,
     choose: Annotated[
         bool,
         typer.Option(
@@ -87,14 +107,26 @@ def train(
     columns: Annotated[
         str | None,
         typer.Option(
-            help="Let the template count these columns of the file, such as 1,3, as 0, 1 ... By "
-            "default all but the labels.",
+            help="Let the template count these columns of the file, such as 1,3 or FORM,FEATS, as "
+            "0, 1 ... By default all but the labels; in CoNLL-U those that the template names, or "
+            "FORM.",
         ),
     ] = None,
     label_column: Annotated[
-        int,
-        typer.Option(help="Read the labels from this column, counted from 0; -1 is the last."),
-    ] = -1,
+        str | None,
+        typer.Option(
+            help="Read the labels from this column, counted from 0; -1 is the last. In CoNLL-U by "
+            "name, such as XPOS [default: the last; UPOS in CoNLL-U]"
+        ),
+    ] = None,
+    file_format: Annotated[
+        Format,
+        typer.Option(
+            "--format",
+            help="What the file is; auto recognises CoNLL-U and says so. Its words are read, and "
+            "multiword ranges, empty nodes and comments left aside.",
+        ),
+    ] = Format.auto,
     comments: Annotated[
         bool, typer.Option("--comments", help="Leave out lines that begin with #.")
     ] = False,
@@ -114,6 +146,22 @@ def train(
         int | None, typer.Option(help="Stop after this many iterations.", min=1)
     ] = None,
     tol: Annotated[float, typer.Option(help="Stop at this duality gap.", min=0.0)] = 1e-3,
+    delta: Annotated[
+        float | None,
+        typer.Option(
+            help=f"Stop as well when the objective has changed by less than this share of it over "
+            f"{PERIOD} iterations, as CRFsuite does at 1e-5.",
+            min=0.0,
+        ),
+    ] = None,
+    dev: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Show the score on the labels of this file, which is not learned from, while "
+            "training.",
+        ),
+    ] = None,
     dask: Annotated[
         str | None,
         typer.Option(
@@ -135,85 +183,144 @@ def train(
     overwrite: Overwrite = False,
     quiet: Quiet = False,
 ) -> None:
-    """Learn to label tokens from a file whose last column is the labels."""
+    """Learn to label tokens from a file with a column of labels, or from CoNLL-U."""
     from maxent import io
-    from maxent.tagging import read_conll
     from maxent.tagging.file_blocks import column_blocks, first_sentences
-    from maxent.tagging.tagger import Tagger
+    from maxent.tagging.tagger import Tagger, read_sentences
 
     in_blocks = any(place is not None for place in (dask, workers, memory))
+    strength = Strength(l1, l2, c1, c2, c)
+    strength.check()
     if choose:
-        _check_choice(loss, l1, l2, in_blocks)
+        _check_choice(loss, strength, in_blocks)
     settings = {"least": least, "tol": tol, "max_iter": max_iter, "verbose": 0 if quiet else 1}
-    classifier = _classifier(loss, l1, l2, choose, settings)
     limit = check_place(dask, workers, memory)
-    check_free_file(model, [path], overwrite)
+    check_free_file(model, [path] if dev is None else [path, dev], overwrite)
     begin = perf_counter()
-    sentences = (
-        first_sentences(path, comments) if in_blocks else read_conll(path, comments=comments)
+    form, notes = told_form(path, file_format)
+    if not quiet:
+        show_notes(notes, console(stderr=True))
+    read = first_sentences if in_blocks else read_sentences
+    sentences = read(path, comments, form)
+    layout, notes = layout_of(
+        path, form, len(sentences[0][0]), comments, label_column, columns, template
     )
-    width = len(sentences[0][0])
-    label = _column(label_column, width, "--label-column")
-    used = _columns(columns, width, label)
-    chosen, notes = _fitting_template(path, template, len(used))
+    if not quiet:
+        show_notes(notes, console(stderr=True))
+    development = None if dev is None or quiet else _development(dev, layout)
+    watch = None if development is None and delta is None else Watch(development, delta)
     if in_blocks:
         make = partial(
-            column_blocks, path, chosen, used, label, width, comments=comments, hash_bits=hash_bits
+            column_blocks,
+            path,
+            layout.template,
+            layout.columns,
+            layout.label,
+            layout.width,
+            comments=comments,
+            hash_bits=hash_bits,
+            form=form,
         )
         with placed(path, make, dask, workers, limit, model) as (table, counts, said):
             if not quiet:
                 show_notes([said], console(stderr=True))
+            classifier = _classifier(loss, strength, counts[0], choose, settings)
             with recorded_warnings() as warned:
-                classifier.fit(table)
-        notes += _beyond(limit)
+                classifier.fit(table, callback=watch)
     else:
-        tokens, labels = _tokens(path, sentences, chosen, used, label, least, hash_bits)
+        tokens, labels = _tokens(path, sentences, layout, least, hash_bits)
         counts = len(labels), len(tokens.X.indptr) - 1
+        classifier = _classifier(loss, strength, counts[0], choose, settings)
         with recorded_warnings() as warned:
-            classifier.fit(tokens, labels)
-    io.save(Tagger(chosen, classifier, used, label, width, comments), model)
+            classifier.fit(tokens, labels, callback=watch)
+    tagger = Tagger(
+        layout.template, classifier, layout.columns, layout.label, layout.width, comments, form
+    )
+    io.save(tagger, model)
     if quiet:
         return
-    show_notes([*notes, *warned], console(stderr=True))
+    settled = [watch.told()] if watch is not None and watch.stopped else []
+    show_notes([*_beyond(limit), *warned, *settled], console(stderr=True))
     _show(
         {
             "sequences": counts[0],
             "tokens": counts[1],
             **_facts(classifier, hash_bits),
+            **_on_dev(development, classifier),
             "seconds": f"{perf_counter() - begin:.1f}",
         }
     )
     console().print(f"wrote {escape(str(model))}", soft_wrap=True)
 
 
+class Strength(NamedTuple):
+    """The constants of the penalty, as they were typed."""
+
+    l1: float | None
+    l2: float | None
+    c1: float | None
+    c2: float | None
+    C: float | None
+
+    def given(self) -> list[str]:
+        """The flags that were given."""
+        return [f"--{name}" for name, value in self._asdict().items() if value is not None]
+
+    def check(self) -> None:
+        """At most one constant, or --c1 and --c2, and all above 0."""
+        flags = self.given()
+        if len(flags) > 1 and flags != ["--c1", "--c2"]:
+            raise typer.BadParameter(f"give {' or '.join(flags)}, not both")
+        for flag in flags:
+            value = getattr(self, flag.removeprefix("--"))
+            if not value > 0:
+                raise typer.BadParameter(f"{flag} must be > 0, got {value}")
+
+    def penalty(self, sequences: int) -> Any:
+        """The potential beside the mean loss of so many sequences."""
+        from maxent.core.potentials import Box, ElasticNet, Quadratic
+
+        if self.C is not None:
+            return Quadratic(1 / (sequences * self.C))
+        l1 = self.l1 if self.c1 is None else self.c1 / sequences
+        l2 = self.l2 if self.c2 is None else 2 * self.c2 / sequences
+        if l1 is None:
+            return Quadratic(_STRENGTH if l2 is None else l2)
+        return Box(l1) if l2 is None else ElasticNet(l1, l2)
+
+
 def _classifier(
-    loss: Loss, l1: float | None, l2: float | None, choose: bool, settings: dict[str, Any]
+    loss: Loss, strength: Strength, sequences: int, choose: bool, settings: dict[str, Any]
 ) -> Any:
     """The model to train; ``choose`` leaves its constant to folds."""
-    from maxent.core.potentials import Box, Quadratic
     from maxent.learn.structured.chain import ChainClassifier
     from maxent.learn.structured.chain_cv import L2CRFCV, M3NCV
 
-    if l1 is not None and l2 is not None:
-        raise typer.BadParameter("give --l1 or --l2, not both")
-    strength = next((s for s in (l1, l2) if s is not None), _STRENGTH)
-    if not strength > 0:
-        raise typer.BadParameter(f"--l{1 if l1 is not None else 2} must be > 0, got {strength}")
     if choose:
         return (L2CRFCV if loss is Loss.crf else M3NCV)(**settings)
-    penalty = Box(strength) if l1 is not None else Quadratic(strength)
-    return ChainClassifier(loss.value, penalty, **settings)
+    return ChainClassifier(loss.value, strength.penalty(sequences), **settings)
 
 
-def _fitting_template(path: Path, given: str | None, columns: int) -> tuple[Any, list[str]]:
-    """The template, and a note where it was guessed."""
-    chosen, guessed = _template(given, columns)
-    if chosen.n_columns > columns:
-        raise typer.BadParameter(
-            f"the template uses {chosen.n_columns} columns, counted from 0, and {path} has "
-            f"{columns} beside the labels"
-        )
-    return chosen, [] if guessed is None else [guessed]
+def _development(path: Path, layout: Layout) -> Development:
+    """The sentences of a development set, of the same layout as the training file."""
+    from maxent.tagging.conll import CONLLU
+    from maxent.tagging.tagger import check_annotated, pick, read_sentences
+
+    sentences = read_sentences(path, layout.comments, layout.form)
+    width = len(sentences[0][0])
+    if width != layout.width:
+        raise ValueError(f"{path} has {width} columns, the training file {layout.width}")
+    if layout.form == CONLLU:
+        check_annotated(path, sentences, layout.label)
+    labels = [[token[layout.label] for token in tokens] for tokens in sentences]
+    return Development(layout.template, pick(sentences, layout.columns), labels)
+
+
+def _on_dev(development: Development | None, classifier: Any) -> dict[str, str]:
+    if development is None:
+        return {}
+    name, value = development.score(classifier)
+    return {f"{name} on --dev": f"{value:.4f}"}
 
 
 def _beyond(limit: float | None) -> list[str]:
@@ -241,10 +348,12 @@ def _facts(classifier: Any, hash_bits: int | None) -> dict[str, Any]:
     }
 
 
-def _check_choice(loss: Loss, l1: float | None, l2: float | None, in_blocks: bool) -> None:
+def _check_choice(loss: Loss, strength: Strength, in_blocks: bool) -> None:
     """Refuse what ``--choose`` cannot go with."""
-    if l1 is not None or l2 is not None:
-        raise typer.BadParameter("--choose finds the strength: leave --l1 and --l2 out")
+    flags = strength.given()
+    if flags:
+        names = "--l1 and --l2" if flags[0] in ("--l1", "--l2") else " and ".join(flags)
+        raise typer.BadParameter(f"--choose finds the strength: leave {names} out")
     if loss not in (Loss.crf, Loss.hinge):
         raise typer.BadParameter(f"--choose is for the losses crf and hinge, got {loss.value}")
     if in_blocks:
@@ -262,23 +371,21 @@ def _choice(classifier: Any) -> dict[str, str]:
 
 
 def _tokens(
-    path: Path,
-    sentences: Sequence[Any],
-    template: Any,
-    used: tuple[int, ...],
-    label: int,
-    least: int,
-    hash_bits: int | None,
+    path: Path, sentences: Sequence[Any], layout: Layout, least: int, hash_bits: int | None
 ) -> tuple[Any, list[list[str]]]:
     """The attributes and the labels of all tokens."""
     from maxent.tagging import Attributes
-    from maxent.tagging.tagger import pick
+    from maxent.tagging.conll import CONLLU
+    from maxent.tagging.tagger import check_annotated, pick
 
-    labels = [[token[label] for token in tokens] for tokens in sentences]
+    labels = [[token[layout.label] for token in tokens] for tokens in sentences]
     kinds = {tag for tags in labels for tag in tags}
     if len(kinds) < 2:
         raise ValueError(f"{path}: all labels are {min(kinds)!r}; is --label-column right?")
-    tokens = Attributes(hash_bits=hash_bits).fit(template.tokens(pick(sentences, used)), least)
+    if layout.form == CONLLU:
+        check_annotated(path, sentences, layout.label)
+    named = layout.template.tokens(pick(sentences, layout.columns))
+    tokens = Attributes(hash_bits=hash_bits).fit(named, least)
     if not tokens.X.nnz:
         raise ValueError(f"no attribute occurs {least} times: lower --least")
     return tokens, labels
@@ -311,8 +418,10 @@ def predict(
     overwrite: Overwrite = False,
     quiet: Quiet = False,
 ) -> None:
-    """Add a column of predicted labels to a file, with its own labels or without."""
+    """Add a column of predicted labels to a file, or fill that of CoNLL-U, labelled or not."""
     from maxent import io
+    from maxent.tagging.conll import CONLLU
+    from maxent.tagging.conllu import FIELDS
     from maxent.tagging.tagger import load_tagger
 
     if proba and best is not None:
@@ -328,17 +437,24 @@ def predict(
             f"--proba is for models of the losses crf and softmax-margin, this one was trained "
             f"with {tagger.classifier.loss}"
         )
-    sentences, labels = tagger.read(path)
-    tag = partial(_tagged, tagger, proba, best, _gap(sentences))
+    if tagger.form == CONLLU:
+        sentences: Sequence[Any] = tagger.read_whole(path)
+        named = FIELDS[tagger.label_column]
+        filled = any(label != "_" for one in sentences for label in one.column(named))
+        notes = [f"{named} of {path} is replaced by predictions"] if filled else []
+        tag = partial(_tagged_conllu, tagger, proba, best)
+    else:
+        sentences, labels = tagger.read(path)
+        said = f"{path} has one column less than in training: taken to have no labels"
+        notes = [said] if labels is None else []
+        tag = partial(_tagged, tagger, proba, best, _gap(path, sentences))
     text = "".join(on_cluster(tag, sentences, dask, workers) or [tag(sentences)])
     if out is None:
         typer.echo(text, nl=False)
     else:
         io.write_atomically(out, text.encode())
     if not quiet:
-        if labels is None:
-            note = f"{path} has one column less than in training: taken to have no labels"
-            show_notes([note], console(stderr=True))
+        show_notes(notes, console(stderr=True))
         if out is not None:
             console().print(f"wrote {escape(str(out))}", soft_wrap=True)
 
@@ -351,15 +467,20 @@ def evaluate(
     quiet: Quiet = False,
 ) -> None:
     """Compare predicted labels with those of a file: phrases as conlleval counts them."""
-    from maxent.tagging.conll import are_phrase_tags, phrase_scores
+    from maxent.tagging.conll import CONLLU, are_phrase_tags, phrase_scores
     from maxent.tagging.tagger import load_tagger
 
     tagger = load_tagger(model)
     sentences, labels = tagger.read(path)
     if labels is None:
+        lacks = (
+            "_ for all words in the column of the labels"
+            if tagger.form == CONLLU
+            else "one column less than the file of training"
+        )
         raise ValueError(
-            f"{path} has one column less than the file of training, so it has no labels to compare "
-            "with; `maxent tag predict` needs none"
+            f"{path} has {lacks}, so it has no labels to compare with; `maxent tag predict` needs "
+            "none"
         )
     predicted = [tags.tolist() for tags in tagger.classifier.predict(tagger.tokens(sentences))]
     known = set(tagger.classifier.classes_.tolist())
@@ -384,55 +505,15 @@ def add_to(main: typer.Typer) -> None:
     main.add_typer(app)
 
 
-# -- what was typed --------------------------------------------------------------------------------
-
-
-def _column(number: int, width: int, flag: str) -> int:
-    if not -width <= number < width:
-        raise typer.BadParameter(f"{flag} is {number}, but the file has {width} columns")
-    return number % width
-
-
-def _columns(text: str | None, width: int, label: int) -> tuple[int, ...]:
-    if text is None:
-        return tuple(c for c in range(width) if c != label)
-    try:
-        numbers = [int(part) for part in text.split(",")]
-    except ValueError:
-        raise typer.BadParameter(f"--columns are numbers such as 0,1, got {text!r}") from None
-    used = tuple(_column(number, width, "--columns") for number in numbers)
-    if label in used:
-        raise typer.BadParameter(f"--columns has column {label}, which holds the labels")
-    return used
-
-
-def _template(text: str | None, columns: int) -> tuple[Any, str | None]:
-    """The template, and what was guessed."""
-    from maxent.tagging import TEMPLATES, Template
-
-    if text is None:
-        name = "chunking" if columns == 2 else "words"
-        if not columns:
-            raise typer.BadParameter("the file has one column, which holds the labels")
-        said = f"{columns} column{'s' if columns > 1 else ''} beside the labels"
-        return TEMPLATES[name], f"{said}: the template is {name} (--template chooses another)"
-    if text in TEMPLATES and not Path(text).exists():
-        return TEMPLATES[text], None
-    if not Path(text).is_file():
-        raise typer.BadParameter(
-            f"--template {text}: no such file, and no template of that name "
-            f"({', '.join(TEMPLATES)})"
-        )
-    return Template.read(text), None
-
-
 # -- what is shown ---------------------------------------------------------------------------------
 
 
-def _gap(sentences: Sequence[Any]) -> str:
-    """What columns are separated by: a tab where one of them has a space in it."""
+def _gap(path: Path, sentences: Sequence[Any]) -> str:
+    """What columns are separated by: a tab where it is so, or one of them has a space in it."""
+    from maxent.tagging.conll import has_tabs
+
     spaced = any(" " in column for tokens in sentences for token in tokens for column in token)
-    return "\t" if spaced else " "
+    return "\t" if spaced or (path.is_file() and has_tabs(path)) else " "
 
 
 def _tagged(tagger: Any, proba: bool, best: int | None, gap: str, sentences: Sequence[Any]) -> str:
@@ -443,23 +524,70 @@ def _tagged(tagger: Any, proba: bool, best: int | None, gap: str, sentences: Seq
 def _lines(
     tagger: Any, sentences: Sequence[Any], proba: bool, best: int | None, gap: str
 ) -> Iterator[str]:
+    answers = _answers(tagger, sentences, proba, best)
+    for sentence, paths in zip(sentences, answers, strict=True):
+        for rank, path in enumerate(paths, start=1):
+            if path.score is not None:
+                yield f"# {rank} of {len(paths)}, score {path.score:.6f}"
+            yield from _joined(gap, sentence, path.columns())
+
+
+def _tagged_conllu(
+    tagger: Any, proba: bool, best: int | None, sentences: Sequence[ConlluSentence]
+) -> str:
+    """Sentences with the column of the labels filled; probabilities go to MISC."""
+    from maxent.tagging.conllu import FIELDS, with_entry
+
+    name = FIELDS[tagger.label_column]
+    some = [sentence for sentence in sentences if sentence.places]
+    answers = iter(_answers(tagger, [s.words for s in some], proba, best) if some else [])
+    texts = []
+    for sentence in sentences:
+        paths = next(answers) if sentence.places else []
+        texts += [] if paths else [str(sentence)]
+        for rank, path in enumerate(paths, start=1):
+            said = sentence.with_column(name, path.tags)
+            if path.chances is not None:
+                shown = [f"{chance:.6f}" for chance in path.chances]
+                misc = map(partial(with_entry, "Probability"), said.column("MISC"), shown)
+                said = said.with_column("MISC", list(misc))
+            if path.score is not None:
+                said = said.with_comment(f"# path = {rank} of {len(paths)}")
+                said = said.with_comment(f"# score = {path.score:.6f}")
+            texts.append(str(said))
+    return "".join(texts)
+
+
+class _Path(NamedTuple):
+    """The labels of a sentence, with the probability of each or the score of all if asked for."""
+
+    tags: list[str]
+    chances: list[float] | None = None
+    score: float | None = None
+
+    def columns(self) -> list[tuple[str, ...]]:
+        if self.chances is None:
+            return [(tag,) for tag in self.tags]
+        return [(tag, f"{p:.6f}") for tag, p in zip(self.tags, self.chances, strict=True)]
+
+
+def _answers(
+    tagger: Any, sentences: Sequence[Any], proba: bool, best: int | None
+) -> Iterator[list[_Path]]:
+    """The paths of each sentence: one, or the best."""
     tokens = tagger.tokens(sentences)
     classifier = tagger.classifier
     if best is not None:
-        for sentence, paths in zip(sentences, classifier.predict_kbest(tokens, best), strict=True):
-            for rank, (score, tags) in enumerate(paths, start=1):
-                yield f"# {rank} of {len(paths)}, score {score:.6f}"
-                yield from _joined(gap, sentence, [(tag,) for tag in tags.tolist()])
+        for paths in classifier.predict_kbest(tokens, best):
+            yield [_Path(tags.tolist(), score=score) for score, tags in paths]
         return
     predicted = [tags.tolist() for tags in classifier.predict(tokens)]
-    chances: Sequence[Any] = classifier.predict_proba(tokens) if proba else [None] * len(predicted)
+    if not proba:
+        yield from ([_Path(tags)] for tags in predicted)
+        return
     order = {label: i for i, label in enumerate(classifier.classes_.tolist())}
-    for sentence, tags, chance in zip(sentences, predicted, chances, strict=True):
-        if chance is None:
-            extra: list[tuple[str, ...]] = [(tag,) for tag in tags]
-        else:
-            extra = [(tag, f"{chance[t, order[tag]]:.6f}") for t, tag in enumerate(tags)]
-        yield from _joined(gap, sentence, extra)
+    for tags, chance in zip(predicted, classifier.predict_proba(tokens), strict=True):
+        yield [_Path(tags, [float(chance[t, order[tag]]) for t, tag in enumerate(tags)])]
 
 
 def _joined(gap: str, sentence: Any, extra: Sequence[tuple[str, ...]]) -> Iterator[str]:

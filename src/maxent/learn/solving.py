@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from maxent.core.potentials.parameters import ROUNDING
 from maxent.core.problem import Problem
 from maxent.core.solvers import Solution, choose
+from maxent.core.solvers.base import Callback
 from maxent.learn.saving import SavesFields
 from maxent.typing import SolverLike
 
@@ -48,6 +49,7 @@ class SolvesProblem(SolverSettings):
     """
 
     checkpoint: str | None = None
+    _watch: Callback | None = None  # sees the steps of the fit that is under way
 
     def _solve(
         self,
@@ -71,7 +73,7 @@ class SolvesProblem(SolverSettings):
         tol = float(self.tol) * samples
         wanted = self.solver if solver is None else solver
         chosen = choose(wanted, problem, tol=tol, verbose=self.verbose, **settings)
-        solution = chosen.run(problem, w0)
+        solution = chosen.run(problem, w0, self._watch)
         chosen.warn_unless_converged(solution, stacklevel=stacklevel + 2)
         return solution
 

@@ -9,6 +9,13 @@ from maxent.tagging.conll import (
     phrases,
     read_conll,
 )
+from maxent.tagging.conllu import (
+    ConlluSentence,
+    features,
+    is_conllu,
+    read_conllu,
+    write_conllu,
+)
 from maxent.tagging.input_map import InputChainMap
 from maxent.tagging.pair_map import PairChainMap
 from maxent.tagging.tagger import Tagger, load_tagger
@@ -17,6 +24,7 @@ from maxent.tagging.template import TEMPLATES, Template
 __all__ = [
     "TEMPLATES",
     "Attributes",
+    "ConlluSentence",
     "InputChainMap",
     "PairChainMap",
     "PhraseScores",
@@ -25,8 +33,12 @@ __all__ = [
     "Tokens",
     "TypeScores",
     "are_phrase_tags",
+    "features",
+    "is_conllu",
     "load_tagger",
     "phrase_scores",
     "phrases",
     "read_conll",
+    "read_conllu",
+    "write_conllu",
 ]

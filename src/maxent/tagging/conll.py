@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from maxent.tagging.conllu import conllu_sentences, is_word
+from maxent.tagging.textfile import decoded, opened, read_bytes, unpacking
+
+COLUMNS, CONLLU = "columns", "conllu"  # the forms of files
 
 _BEGINS, _ENDS, _ALL = set("BSU"), set("ESLU"), set("BIESLU")
 
@@ -91,10 +93,16 @@ def read_conll(
         Whether lines that begin with # are left out, as in Universal Dependencies.
     """
     path = Path(path)
-    sequences = list(_sequences(_decoded(_content(path), path), path, separator, comments))
+    sequences = list(_sequences(decoded(read_bytes(path), path), path, separator, comments))
     if not sequences:
         raise ValueError(f"{path} has no tokens")
     return sequences
+
+
+def has_tabs(path: Path) -> bool:
+    """Whether columns are separated by tabs in the first line that is not blank."""
+    with unpacking(path), opened(path) as file:
+        return b"\t" in next((line for line in file if line.strip() and line[:1] != b"#"), b"")
 
 
 class Span(NamedTuple):
@@ -110,27 +118,33 @@ class Span(NamedTuple):
     tokens: int
 
 
-def conll_spans(path: str | Path, size: int, comments: bool = False) -> list[Span]:
+def conll_spans(
+    path: str | Path, size: int, comments: bool = False, form: str = COLUMNS
+) -> list[Span]:
     """A file cut between sequences, into pieces of ``size`` bytes or a little more.
 
     One line at a time is in memory.
     """
-    spans = list(iterate_spans(path, size, comments))
+    spans = list(iterate_spans(path, size, comments, form))
     if not any(span.tokens for span in spans):
         raise ValueError(f"{path} has no tokens")
     return spans
 
 
-def iterate_spans(path: str | Path, size: int, comments: bool = False) -> Iterator[Span]:
+def iterate_spans(
+    path: str | Path, size: int, comments: bool = False, form: str = COLUMNS
+) -> Iterator[Span]:
     """The pieces of ``conll_spans`` one after another."""
     start = at = 0
     line = first = 1
     sequences = tokens = inside = 0
-    with _unpacking(Path(path)), _opened(Path(path)) as file:
+    with unpacking(Path(path)), opened(Path(path)) as file:
         for text in file:
             at, line = at + len(text), line + 1
             if text.strip():
-                counted = not (comments and text.startswith(b"#"))
+                counted = (
+                    is_word(text) if form == CONLLU else not (comments and text.startswith(b"#"))
+                )
                 inside, tokens = inside + counted, tokens + counted
                 continue
             sequences, inside = sequences + (inside > 0), 0
@@ -142,14 +156,17 @@ def iterate_spans(path: str | Path, size: int, comments: bool = False) -> Iterat
 
 
 def read_conll_span(
-    path: str | Path, span: Span, width: int = 0, comments: bool = False
+    path: str | Path, span: Span, width: int = 0, comments: bool = False, form: str = COLUMNS
 ) -> list[list[tuple[str, ...]]]:
     """The sequences of a piece of a file, see ``read_conll``; ``width`` is that of its lines."""
     path = Path(path)
-    with _unpacking(path), _opened(path) as file:
+    with unpacking(path), opened(path) as file:
         file.seek(span.start)
         content = file.read(span.stop - span.start)
-    lines = _decoded(content, path, span.line)
+    lines = decoded(content, path, span.line)
+    if form == CONLLU:
+        read = conllu_sentences(lines, path, span.line)
+        return [sentence.words for sentence in read if sentence.places]
     return list(_sequences(lines, path, None, comments, span.line, width))
 
 
@@ -162,6 +179,7 @@ def _sequences(
     width: int = 0,
 ) -> Iterator[list[tuple[str, ...]]]:
     current: list[tuple[str, ...]] = []
+    hashes: int | None = None  # the first line that begins with #
     for number, line in enumerate(lines, start=first):
         line = line.rstrip("\r")
         if not line.strip():
@@ -171,12 +189,14 @@ def _sequences(
             continue
         if comments and line.startswith("#"):
             continue
+        if hashes is None and line.startswith("#"):
+            hashes = number
         columns = _columns(line, separator)
         width = width or len(columns)
         if len(columns) != width:
             raise ValueError(
                 f"{path}, line {number}: {len(columns)} columns where the lines before have "
-                f"{width}: {line[:80]!r}"
+                f"{width}: {line[:80]!r}{_about_comments(hashes)}"
             )
         if "" in columns:
             raise ValueError(
@@ -187,33 +207,13 @@ def _sequences(
         yield current
 
 
-def _opened(path: Path) -> Any:
-    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
-
-
-@contextmanager
-def _unpacking(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise ValueError(f"{path} is no gzip file, or cut short: {error}") from error
-
-
-def _content(path: Path) -> bytes:
-    content = path.read_bytes()
-    if path.suffix == ".gz":
-        with _unpacking(path):
-            content = gzip.decompress(content)
-    return content
-
-
-def _decoded(content: bytes, path: Path, first: int = 1) -> list[str]:
-    """The lines of a text that begins at line ``first`` of a file."""
-    try:
-        return content.decode("utf-8-sig" if first == 1 else "utf-8").split("\n")
-    except UnicodeDecodeError as error:
-        number = content[: error.start].count(b"\n") + first
-        raise ValueError(f"{path}, line {number}: not UTF-8 text ({error.reason})") from error
+def _about_comments(line: int | None) -> str:
+    if line is None:
+        return ""
+    return (
+        f"; line {line} begins with #: if that is a comment, give --comments (comments=True in "
+        "Python)"
+    )
 
 
 def _columns(line: str, separator: str | None) -> tuple[str, ...]:

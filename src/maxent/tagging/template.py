@@ -14,6 +14,8 @@ from maxent import io
 Columns = Sequence[str]  # of one token
 
 _MACRO = re.compile(r"%x\[\s*(-?\d+)\s*,\s*(\d+)\s*(?::\s*([a-z]+\d*)\s*)?\]")
+_NAMED = re.compile(r"(%x\[\s*-?\d+\s*,\s*)([A-Za-z_]\w*)")
+_EACH = "each"  # a change that makes an attribute of each part
 _TOGETHER = 256  # sequences whose attributes are made together
 _FARTHEST = 100  # tokens that a line looks away
 
@@ -109,8 +111,9 @@ class Template:
     token, ``last: NAME`` of the last one, a line without a macro one of all tokens. After a colon,
     ``%x[0,0:suffix3]`` takes the last three characters, ``prefix2`` the first two, ``lower`` the
     word in lower case, and ``shape`` has X for capitals, x for small letters and 0 for digits, runs
-    cut to two. ``#`` begins a comment line; ``B`` alone, which asks CRF++ for transitions, is
-    allowed: they are always there.
+    cut to two; ``each`` makes an attribute of each part of Case=Nom|Number=Sing and none of ``_``,
+    in a line with one macro. ``#`` begins a comment line; ``B`` alone, which asks CRF++ for
+    transitions, is allowed: they are always there.
 
     Parameters
     ----------
@@ -118,34 +121,43 @@ class Template:
         The lines.
     name : str, default "template"
         Name for messages.
+    columns : sequence of str, default ()
+        Names of columns 0, 1 ..., by which macros may call them: ``%x[0,FORM]``.
 
     Examples
     --------
     >>> template = Template(["w=%x[0,0]", "w[-1]|w=%x[-1,0]|%x[0,0]", "first: BOS"])
     >>> list(template.tokens([[("He", "PRP"), ("runs", "VBZ")]]))
     [[['w=He', 'BOS'], ['w=runs', 'w[-1]|w=He|runs']]]
+    >>> template = Template(["w=%x[0,FORM]", "%x[0,FEATS:each]"], columns=["FORM", "FEATS"])
+    >>> list(template.tokens([[("He", "Case=Nom|Person=3"), ("runs", "_")]]))
+    [[['w=He', 'Case=Nom', 'Person=3'], ['w=runs']]]
     """
 
-    def __init__(self, lines: Iterable[str], name: str = "template") -> None:
-        self.lines = tuple(lines)
+    def __init__(
+        self, lines: Iterable[str], name: str = "template", columns: Sequence[str] = ()
+    ) -> None:
+        self.lines = tuple(_numbered(line, columns, name) for line in lines)
         self._plain: list[_Line] = []
+        self._spread: list[_Line] = []  # with the change _EACH
         self._ends: dict[str, list[str]] = {"first": [], "last": []}
         for number, line in enumerate(self.lines, start=1):
             self._add(line.strip(), f"{name}, line {number}")
-        if not self._plain:
+        if not self._plain and not self._spread:
             raise ValueError(f"{name} has no line with an attribute, such as w=%x[0,0]")
         self._reach = [line.reach for line in self._plain]
         # tokens that some line looks past an end from, and those that first: and last: are for
-        self._near_first = max(1, *(-low for low, _ in self._reach))
-        self._near_last = max(1, *(high for _, high in self._reach))
+        self._near_first = max([1, *(-low for low, _ in self._reach)])
+        self._near_last = max([1, *(high for _, high in self._reach)])
 
     @classmethod
-    def read(cls, path: str | Path) -> Template:
+    def read(cls, path: str | Path, columns: Sequence[str] = ()) -> Template:
         """The lines of a file."""
-        return cls(Path(path).read_text("utf-8").splitlines(), str(path))
+        return cls(Path(path).read_text("utf-8").splitlines(), str(path), columns)
 
     def __repr__(self) -> str:
-        return f"Template({len(self._plain)} lines, {self.n_columns} columns)"
+        count = len(self._plain) + len(self._spread)
+        return f"Template({count} lines, {self.n_columns} columns)"
 
     def __getmodel__(self) -> dict[str, Any]:
         return {"lines": list(self.lines)}
@@ -159,7 +171,8 @@ class Template:
     @property
     def n_columns(self) -> int:
         """Columns that a token needs."""
-        return 1 + max((part.column for line in self._plain for part in line.parts), default=-1)
+        lines = (*self._plain, *self._spread)
+        return 1 + max((part.column for line in lines for part in line.parts), default=-1)
 
     def _add(self, line: str, place: str) -> None:
         if not line or line.startswith("#") or line == "B":
@@ -181,7 +194,7 @@ class Template:
             part = _Part(int(match[1]), int(match[2]), match[3] or "")
             if abs(part.offset) > _FARTHEST:
                 raise ValueError(f"{place}: {match[0]} looks more than {_FARTHEST} tokens away")
-            if part.change:
+            if part.change and part.change != _EACH:
                 _change(part.change, place)
             parts.append(part)
             begin = match.end()
@@ -191,7 +204,10 @@ class Template:
                 f"{place}: {line!r} has a macro that is not of the form %x[offset,column], "
                 "for instance %x[-1,0] or %x[0,0:suffix3]"
             )
-        self._plain.append(_Line(tuple(texts), tuple(parts)))
+        each = any(part.change == _EACH for part in parts)
+        if each and len(parts) > 1:
+            raise ValueError(f"{place}: {line!r} has more than one macro, and one of them is :each")
+        (self._spread if each else self._plain).append(_Line(tuple(texts), tuple(parts)))
 
     def tokens(self, sequences: Iterable[Sequence[Columns]]) -> Iterator[list[Any]]:
         """The attributes of the tokens of each sequence; a few hundred sequences are held."""
@@ -218,7 +234,7 @@ class Template:
                     values = list(map(_change(part.change), values))
                 columns[part.column, part.change] = values
         features = [line.everywhere(columns, len(joined)) for line in self._plain]
-        whole: list[Any] = list(zip(*features, strict=True))
+        whole: list[Any] = list(zip(*features, strict=True)) if features else [()] * len(joined)
         begin = 0
         for sequence in batch:
             n = len(sequence)
@@ -226,6 +242,8 @@ class Template:
             early, late = range(min(self._near_first, n)), range(max(n - self._near_last, 0), n)
             for t in {*early, *late}:
                 tokens[t] = self._at_end(tokens[t], t, n)
+            for line in self._spread:
+                tokens = _with_each(line, sequence, tokens)
             yield tokens
             begin += n
 
@@ -238,6 +256,39 @@ class Template:
         ]
         first, last = self._ends["first"], self._ends["last"]
         return inside + (first if t == 0 else []) + (last if t == n - 1 else [])
+
+
+def _with_each(line: _Line, sequence: Sequence[Columns], tokens: list[Any]) -> list[Any]:
+    """The tokens with an attribute more for each part of a column."""
+    (before, after), (part,), n = line.texts, line.parts, len(sequence)
+    return [
+        [*names, *(f"{before}{one}{after}" for one in _parts(sequence[at][part.column]))]
+        if 0 <= at < n
+        else names
+        for at, names in enumerate(tokens, start=part.offset)
+    ]
+
+
+def _parts(text: str) -> list[str]:
+    return [] if text == "_" else text.split("|")
+
+
+def _numbered(line: str, columns: Sequence[str], name: str) -> str:
+    """A line whose macros have numbers in place of names of columns."""
+
+    def number(match: re.Match[str]) -> str:
+        if match[2] not in columns:
+            known = f"the columns are {', '.join(columns)}" if columns else "give its number"
+            raise ValueError(f"{name}: {line!r} names the column {match[2]}, and {known}")
+        return f"{match[1]}{list(columns).index(match[2])}"
+
+    return line if line.lstrip().startswith("#") else _NAMED.sub(number, line)
+
+
+def names_of_columns(lines: Iterable[str]) -> list[str]:
+    """The columns that the macros of a template call by name, in order."""
+    kept = (line for line in lines if not line.lstrip().startswith("#"))
+    return list(dict.fromkeys(match[2] for line in kept for match in _NAMED.finditer(line)))
 
 
 def _shift(values: list[str], offset: int) -> list[str]:
@@ -264,8 +315,8 @@ def _change(name: str, place: str = "template") -> Callable[[str], str]:
     match = re.fullmatch(r"(prefix|suffix)([1-9]\d?)", name)
     if match is None:
         raise ValueError(
-            f"{place}: {name!r} is no change of a column; there are lower, shape, prefixN and "
-            "suffixN with a number N of characters"
+            f"{place}: {name!r} is no change of a column; there are each, lower, shape, prefixN "
+            "and suffixN with a number N of characters"
         )
     count = int(match[2])
     return (lambda word: word[:count]) if match[1] == "prefix" else (lambda word: word[-count:])

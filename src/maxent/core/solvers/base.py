@@ -39,6 +39,7 @@ class Status(Enum):
     STALLED = "stalled"  # no further progress is possible in floating point
     UNBOUNDED = "unbounded"  # the dual has no minimum: no p has moments in reach of the target
     INTERRUPTED = "interrupted"
+    STOPPED = "stopped"  # the callback asked for it
 
     @property
     def reached(self) -> bool:
@@ -227,7 +228,10 @@ class Solver(ABC):
         return {}
 
     def solve(self, problem: Problem, w0: Any = None, callback: Callback | None = None) -> Solution:
-        """Minimise the dual from w0 (0 by default); warn where the tolerance is not reached."""
+        """Minimise the dual from w0 (0 by default); warn where the tolerance is not reached.
+
+        ``callback(iteration, state)`` is called after each step, and ends the run by True.
+        """
         solution = self.run(problem, w0, callback)
         self.warn_unless_converged(solution, stacklevel=2)
         return solution
@@ -262,7 +266,7 @@ class Solver(ABC):
 
         ``stacklevel`` counts frames as in ``warnings.warn``: 1 is the line of this call.
         """
-        if solution.status.reached:
+        if solution.status.reached or solution.status is Status.STOPPED:
             return
         warnings.warn(
             f"{type(self).__name__} {solution}, tol {self.tol:g}; raise max_iter or tol, try "
@@ -299,10 +303,12 @@ class Solver(ABC):
                     progress.update(
                         f"iteration {count}, gap {state.gap:.1e}, optimality {state.optimality:.1e}"
                     )
-                    if callback is not None:
-                        callback(count, state)
+                    stop = callback is not None and callback(count, state) is True
                     if self._done(state):
                         status = _reached(state)
+                        break
+                    if stop:
+                        status = Status.STOPPED
                         break
                     if count >= due:
                         due = 2 * count
@@ -323,7 +329,7 @@ class Solver(ABC):
                         break
                 else:
                     status = Status.STALLED
-                if status in (Status.STALLED, Status.MAX_ITER):
+                if status in (Status.STALLED, Status.MAX_ITER, Status.STOPPED):
                     if due != 2 * count:  # else it has been looked at
                         state = self._tightened(state, history, count)
                     status = Status.CONVERGED if state.gap <= self.tol else status

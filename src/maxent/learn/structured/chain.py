@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
+from functools import partial, wraps
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from scipy import sparse
@@ -63,6 +65,8 @@ LOSSES: dict[str, tuple[Callable[..., Entropy], bool]] = {
 }
 _ROUNDS = 100  # completions of hidden labels at most
 _PRODUCTS = 200  # with a Hessian that a bound without a penalty may take, or the fit's steps
+Callback = Callable[[int, Any], Any]
+Method = TypeVar("Method", bound=Callable[..., Any])
 _STILL = 1e-6  # relative change of the objective between two of them that ends the search
 
 
@@ -72,6 +76,31 @@ class SeparableWarning(UserWarning):
     Data are separable where the right labels score highest in all sequences, and in part where some
     direction of the weights lets the loss of some sequences fall and that of none rise.
     """
+
+
+def _of_no_positions(nothing: Callable[[Any], Any]) -> Callable[[Method], Method]:
+    """Let a method that answers for sequences answer ``nothing(model)`` for those without any."""
+
+    def decorate(method: Method) -> Method:
+        @wraps(method)
+        def answer(self: Any, X: Any, *args: Any, **settings: Any) -> Any:
+            if isinstance(X, Tokens) or is_blocked(X):
+                return method(self, X, *args, **settings)
+            sequences = list(X)
+            some = [i for i, sequence in enumerate(sequences) if not _is_empty(sequence)]
+            if len(some) == len(sequences):
+                return method(self, sequences, *args, **settings)
+            check_is_fitted(self)
+            answers = [nothing(self) for _ in sequences]
+            if some:
+                given = method(self, [sequences[i] for i in some], *args, **settings)
+                for i, one in zip(some, given, strict=True):
+                    answers[i] = one
+            return answers
+
+        return cast(Method, answer)
+
+    return decorate
 
 
 @dataclass(eq=False, repr=False)
@@ -133,6 +162,7 @@ class ChainModel(ChainSettings, SolvesProblem, SavesFields, BaseEstimator):
         X: SequencesLike,
         y: SequencesLike | None = None,
         sample_weight: ArrayLike | None = None,
+        callback: Callback | None = None,
     ) -> Any:
         """Learn from sequences X and their labels y, one per position; None hides a label.
 
@@ -144,23 +174,47 @@ class ChainModel(ChainSettings, SolvesProblem, SavesFields, BaseEstimator):
 
         A dask bag of pairs (sequence, labels), or bags X and y with the same partitions, stay on
         the workers: see docs/scale.md. Labels are then all known, and the slacks of a hinge linear.
+
+        ``callback(iteration, model)`` is called after each step, with this model as it is then, so
+        that it can predict; it ends the fit by returning True.
         """
         self._check_settings()
         for earlier in self._unsaved_fields:
             self.__dict__.pop(earlier, None)
-        if is_blocked(X):
-            self._learn(self._problem_in_blocks(X, y, sample_weight))
-            return self
-        labels, parts = self._pose(X, y, sample_weight)
-        if labels.hidden:
-            self._refuse_checkpoint("hidden labels")
-            self._complete(labels, *parts)
-        else:
-            problem = self._problem(labels, *parts)
-            solution = self._learn(problem)
-            weight = masses("sample_weight", sample_weight, len(labels.lengths))
-            self._keep_multipliers(problem, solution, labels, weight)
+        with self._watched(callback):
+            if is_blocked(X):
+                self._learn(self._problem_in_blocks(X, y, sample_weight))
+                return self
+            labels, parts = self._pose(X, y, sample_weight)
+            if labels.hidden:
+                self._refuse_for_series("hidden labels")
+                self._complete(labels, *parts)
+            else:
+                problem = self._problem(labels, *parts)
+                solution = self._learn(problem)
+                weight = masses("sample_weight", sample_weight, len(labels.lengths))
+                self._keep_multipliers(problem, solution, labels, weight)
         return self
+
+    @contextmanager
+    def _watched(self, callback: Callback | None) -> Iterator[None]:
+        """Let a callback see the steps of a fit."""
+        if callback is None:
+            yield
+            return
+        self._watch = partial(self._show, callback)
+        try:
+            yield
+        finally:
+            del self._watch
+
+    def _show(self, callback: Callback, iteration: int, state: State) -> Any:
+        """Let a callback see the model of a state on the way."""
+        self.weights_, self.n_iter_ = state.w, iteration
+        self.loss_ = float(state.smooth + state.problem.observed_value)
+        self.objective_ = self.loss_ + float(state.penalty)
+        self.gap_, self.optimality_ = float(state.gap), float(state.optimality)
+        return callback(iteration, self)
 
     def _keep_multipliers(
         self, problem: Problem, solution: Solution, labels: Labels, weight: Array
@@ -277,11 +331,16 @@ class ChainModel(ChainSettings, SolvesProblem, SavesFields, BaseEstimator):
             stacklevel=4,
         )
 
-    def _refuse_checkpoint(self, what: str) -> None:
+    def _refuse_for_series(self, what: str) -> None:
         if self.checkpoint is not None:
             raise ValueError(
                 f"checkpoint= holds the steps of one problem, and {what} are a series of them: "
                 "take checkpoint=None"
+            )
+        if self._watch is not None:
+            raise ValueError(
+                f"callback= watches the steps of one problem, and {what} are a series of them: "
+                "leave it out"
             )
 
     def _optimise(self, problem: Problem, w0: Any = None) -> Solution:
@@ -381,7 +440,7 @@ class ChainModel(ChainSettings, SolvesProblem, SavesFields, BaseEstimator):
 
     @property
     def coef_(self) -> Any:
-        """Weights of the attributes, (classes, features); sparse where pairs have none."""
+        """Weights of the attributes, (classes, features); sparse ones without zeros."""
         check_is_fitted(self)
         n_states = len(self.classes_)
         if self.start_ is None:
@@ -389,7 +448,9 @@ class ChainModel(ChainSettings, SolvesProblem, SavesFields, BaseEstimator):
             return self.weights_[:unary].reshape(-1, n_states).T
         shape = (self.n_features_in_, n_states)
         pairs = self.weights_[: self.state_.size]
-        return sparse.csr_array((pairs, self.state_, self.start_), shape=shape).T
+        used = sparse.csr_array((pairs, self.state_, self.start_), shape=shape, copy=True)
+        used.eliminate_zeros()  # of an l1 penalty
+        return used.T
 
     @property
     def transitions_(self) -> Array:
@@ -412,8 +473,9 @@ class ChainModel(ChainSettings, SolvesProblem, SavesFields, BaseEstimator):
         chains, lengths = self._chains(X)
         return Chain(len(self.classes_)), chains.scores(self.weights_), lengths
 
+    @_of_no_positions(lambda model: model.classes_[:0])
     def predict(self, X: SequencesLike) -> list[Array]:
-        """The best labels of each sequence (Viterbi)."""
+        """The best labels of each sequence (Viterbi); none of one that is empty."""
         if is_blocked(X):
             return _of_a_bag(self, "predict", X)
         chains, lengths = self._chains(X)
@@ -423,6 +485,7 @@ class ChainModel(ChainSettings, SolvesProblem, SavesFields, BaseEstimator):
         paths = chain.decode(chain.argmax(chains.scores(self.weights_)))
         return [self.classes_[path] for path in paths]
 
+    @_of_no_positions(lambda model: np.empty((0, len(model.classes_))))
     def predict_proba(self, X: SequencesLike) -> list[Array]:
         """Marginals (positions, classes) of each sequence.
 
@@ -442,6 +505,7 @@ class ChainModel(ChainSettings, SolvesProblem, SavesFields, BaseEstimator):
         rows = p.own.rows() if isinstance(p, Tied) else p.rows()
         return [row[: n * k].reshape(n, k) for row, n in zip(rows, lengths, strict=True)]
 
+    @_of_no_positions(lambda model: [(0.0, model.classes_[:0])])
     def predict_kbest(self, X: SequencesLike, k: int) -> list[list[tuple[float, Array]]]:
         """The k best paths of each sequence with their scores, best first."""
         if is_blocked(X):
@@ -611,6 +675,13 @@ def chain_entropy(loss: Any, chain: Chain) -> Entropy:
 def _sums(entropy: Entropy) -> bool:
     """Whether the entropy has formulas at rows with summed transitions."""
     return isinstance(unwrap(entropy).entropy, Shannon | Zero)
+
+
+def _is_empty(sequence: Any) -> bool:
+    shape = getattr(sequence, "shape", None)
+    if shape:
+        return bool(shape[0] == 0)
+    return hasattr(sequence, "__len__") and not len(sequence)
 
 
 def _refuse_blocks(method: str, X: Any) -> None:

@@ -16,7 +16,7 @@ from maxent._support.progress import Progress
 from maxent._support.threads import one_blas_thread
 from maxent.core.potentials import Potential
 from maxent.core.solvers import BlockFrankWolfe, choose
-from maxent.learn.structured.chain import ChainModel
+from maxent.learn.structured.chain import Callback, ChainModel
 from maxent.learn.structured.discrimination import L2CRF, M3N
 from maxent.learn.structured.sequences import number_labels, read_labels
 from maxent.rows.arrays import Array
@@ -114,13 +114,15 @@ class ByFolds(ChainModel):
         X: SequencesLike,
         y: SequencesLike | None = None,
         sample_weight: ArrayLike | None = None,
+        callback: Callback | None = None,
     ) -> Any:
         """Choose the constant by folds of the sequences X, then learn from all of them.
 
-        Sequences and labels as in ``ChainClassifier``, in memory and with all labels known.
+        Sequences and labels as in ``ChainClassifier``, in memory and with all labels known; so is
+        ``callback``, which sees the last fit.
         """
         self._check_settings()
-        self._refuse_checkpoint("the paths of the folds")
+        self._refuse_for_series("the paths of the folds")
         name = type(self).__name__
         if is_blocked(X):
             raise TypeError(
@@ -140,7 +142,7 @@ class ByFolds(ChainModel):
         whole = Part(Tokens(matrix, lengths, names), labels, weight)
         with one_blas_thread():
             self._choose(constants, list(self._folds(whole, constants[0])))
-        return super().fit(whole.tokens, labels, weight)
+        return super().fit(whole.tokens, labels, weight, callback)
 
     def _folds(self, whole: Part, constant: float) -> Iterator[Fold]:
         from sklearn.model_selection import KFold, check_cv  # slow to load: only where it is used

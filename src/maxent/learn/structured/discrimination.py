@@ -592,7 +592,7 @@ class LaplaceMEDN(MarginSettings, MaxMarginModel):
         assert isinstance(potential.potential, LaplacePrior)
         prior = potential.potential
         if self.method == "variational":
-            self._refuse_checkpoint("the rounds of Algorithm 1")
+            self._refuse_for_series("the rounds of Algorithm 1")
             solution, variance = self._algorithm_1(problem, potential.multiplier)
             self.variance_ = variance
             self.kl_norm_ = _kl_of_normal(solution.w, variance, float(prior.lam))

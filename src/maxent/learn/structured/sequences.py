@@ -83,7 +83,7 @@ def read_labels(name: str, y: Any, lengths: Array) -> list[Array]:
             raise ValueError(
                 f"sequence {i} has {length} positions in X, but labels of shape {row.shape} in y"
             )
-        if row.dtype.kind not in "biuUO":
+        if row.size and row.dtype.kind not in "biuUO":
             raise ValueError(
                 f"the labels of sequence {i} are {row.dtype}: expected texts, integers, or None "
                 "where one is hidden"
