@@ -13,7 +13,7 @@ from benchmarks.report import RESULTS
 Record = dict[str, str]
 PARTS = {  # part of the library -> its suites
     "sparse maps, layers, losses, attention": ("maps", "layers", "attention"),
-    "regression and classifiers": ("glm", "training"),
+    "regression and classifiers": ("glm", "training", "sources"),
     "densities and raster maps": ("density", "projection"),
     "relaxation path": ("relaxation",),
     "chains, trees, ranking, transport": (

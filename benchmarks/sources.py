@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -104,7 +105,10 @@ def _regressions(quick: bool) -> list[Row]:
                 rows.append(Row(SUITE, name, glmnet.NAME, status="NC", accuracy=error))
         else:
             rows.append(missing(SUITE, name, glmnet.NAME, glmnet.reason()))
-        rows += compared(SUITE, name, times, NAME, errors, targets)
+        rows += [
+            replace(row, note=glmnet.describe()) if row.method == glmnet.NAME else row
+            for row in compared(SUITE, name, times, NAME, errors, targets)
+        ]
         if kind == "survey":
             reason = "LogisticRegression has the logit link alone"
             rows.append(missing(SUITE, name, sklearn_poisson.NAME, reason))

@@ -17,15 +17,15 @@ has these fits with the same kernel features, made without a look at any record:
 
 What is chosen is chosen for a group of species, by how well held-out sites of the share are
 predicted: `FOLDS` folds of single sites, or of blocks where blocks were handed out, deviances
-summed over `CHOOSERS` of the species that the share found twice and missed twice. Where there is
-none, ``weighted`` and ``chosen`` are ``both``, ``joint_prior`` has the whole joint density, ``any``
-is ``joint_prior``.
+summed over some of the species (``--choosers``) that the share found twice and missed twice. Where
+there is none, ``weighted`` and ``chosen`` are ``both``, ``joint_prior`` has the whole joint
+density, and ``any`` is ``joint_prior``.
 
 A species that the share did not find has no survey to fit: ``survey`` is then the same everywhere,
 AUC 0.5, and the others are their presences. The scored sites are looked at by the score alone.
 
 python -m experiments.integrated [--regions AWT CAN NZ SWI] [--shares 0.01 0.03 0.1 0.3]
-    [--seeds 0] [--random | --blocked] [--keep]
+    [--seeds 0] [--random | --blocked] [--most 20] [--choosers 4] [--keep]
 """
 
 from __future__ import annotations
@@ -55,7 +55,6 @@ REPEATED = 0.1  # the share that has a second seed
 REGIONS = ("AWT", "CAN", "NZ", "SWI")  # those whose surveys are at hand
 RECIPE = Recipe([mx.Kernel()], "quadratic", tol=1e-5)
 FOLDS = 3
-CHOOSERS = 6  # species of a group, drawn at random, whose held-out sites choose
 LEAST = np.log(1e-12)  # of a prior density, relative to its largest
 
 
@@ -93,6 +92,9 @@ class Design:
     share: float
     blocked: bool = False
     seed: int = 0
+
+    most: int = 1000  # species of a group that are fitted
+    choosers: int = 6  # those of them, drawn at random, whose held-out sites choose
 
     def row(self) -> dict[str, Any]:
         sites = "blocked" if self.blocked else "random"
@@ -168,10 +170,12 @@ def group_rows(
     group: data.Group, logs: dict[str, np.ndarray], design: Design
 ) -> Iterator[dict[str, Any]]:
     """A row for each species; ``logs`` are the joint log densities at all sites."""
-    region, species, start = group.region, group.species, process_time()
-    rows, found = region.visited(species, design.share, design.seed, design.blocked)
+    region, start = group.region, process_time()
+    rows, found = region.visited(group.species, design.share, design.seed, design.blocked)
     visited = region.sites.iloc[rows].reset_index(drop=True)
-    seen = dict(zip(species, found.T, strict=True))
+    seen = dict(zip(group.species, found.T, strict=True))
+    spaced = np.linspace(0, len(seen) - 1, min(len(seen), design.most)).round().astype(int)
+    species = [group.species[k] for k in spaced]
     telling = [n for n in species if 0 < seen[n].sum() < len(rows)]
 
     def sources(name: str, y: np.ndarray) -> list[Source]:
@@ -184,7 +188,7 @@ def group_rows(
     fold = _folds(region.site_blocks[rows]) if design.blocked else None
     order = np.random.default_rng(design.seed).permutation(telling)
     held = (cases[name].deviances(design.seed, fold) for name in order)
-    told = list(islice(filter(None, held), CHOOSERS))
+    told = list(islice(filter(None, held), design.choosers))
     best = {
         method: min(ways, key=lambda way: sum(one[way] for one in told)) if told else otherwise
         for method, (ways, otherwise) in CHOICES.items()
@@ -299,12 +303,14 @@ def main() -> None:
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--random", action="store_true", help="sites at random alone")
     kind.add_argument("--blocked", action="store_true", help="whole blocks of sites alone")
+    parser.add_argument("--most", type=int, default=1000, help="species of a group, at most")
+    parser.add_argument("--choosers", type=int, default=6, help="species that choose for a group")
     parser.add_argument("--keep", action="store_true", help="keep other designs of the csv")
     parser.add_argument("--results", type=Path, default=RESULTS)
     given = parser.parse_args()
     given.results.mkdir(parents=True, exist_ok=True)
     designs = [
-        design
+        replace(design, most=given.most, choosers=given.choosers)
         for design in DESIGNS
         if design.share in given.shares
         and design.seed in given.seeds

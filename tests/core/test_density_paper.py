@@ -10,6 +10,7 @@ from sklearn.linear_model import PoissonRegressor
 
 import maxent as mx
 from maxent.core import bounds
+from maxent.core.maps import MatrixMap
 
 INF = float("inf")
 TOL = 1e-12
@@ -409,6 +410,28 @@ def test_poisson_regression_is_its_problem():
         alpha=5.0 / exposure.sum(), fit_intercept=False, tol=1e-10, max_iter=1000
     ).fit(X, counts / exposure, sample_weight=exposure)
     np.testing.assert_allclose(solution.w, reference.coef_, atol=1e-5)
+
+
+def test_newton_steps_over_many_cells_take_a_sample_of_them():
+    rng = np.random.default_rng(3)
+    X, exposure = rng.normal(size=(60_000, 4)), rng.uniform(0.5, 2.0, 60_000)
+    w = np.array([0.5, -0.3, 0.0, 0.2])
+    cells = MatrixMap(X)
+    d = exposure * np.exp(X @ w)
+    exact, spike = cells.gram(d, None), np.sqrt(d / d.sum())
+    np.testing.assert_allclose(exact, X.T @ (d[:, None] * X), rtol=1e-9)
+    sampled = cells.gram(d, None, every=3)
+    assert 1e-4 < np.linalg.norm(sampled - exact) / np.linalg.norm(exact) < 0.1
+    whole = cells.gram(d, spike)
+    np.testing.assert_array_equal(cells.gram(d, spike, every=3), whole)  # never indefinite
+    assert cells.restrict(np.arange(4)) is cells
+    counts = rng.poisson(d).astype(float)
+    problem = mx.Problem(
+        mx.UnnormalisedRelativeEntropy(exposure), X, mx.Quadratic(5.0), observed=counts
+    )
+    solution = problem.solve("prox-newton", tol=1e-6)
+    other = problem.solve("lbfgs", tol=1e-6)
+    np.testing.assert_allclose(solution.w, other.w, atol=1e-5)
 
 
 # -- the auxiliary function of the parallel update -------------------------------------------------

@@ -476,3 +476,13 @@ def test_settings_that_make_no_sense_here():
         mx.IntegratedDensity(weights="held-out").fit([presences(), presences(name="b")])
     with pytest.raises(ValueError, match="area must be a number > 0"):
         mx.IntegratedDensity("l").fit([survey()]).predict(X, "count", area=-1)
+
+
+def test_collections_of_dask_are_computed():
+    frames, arrays, pd = needs("dask.dataframe"), needs("dask.array"), needs("pandas")
+    table = pd.DataFrame(X[FEW], columns=["a", "b"])
+    found = arrays.from_array(FOUND[FEW], chunks=40)
+    lazy = Source("survey", frames.from_pandas(table, npartitions=3), found, area=AREA[FEW])
+    assert lazy.X.equals(table)
+    assert np.array_equal(lazy.y, FOUND[FEW])
+    assert np.array_equal(Source("survey", arrays.from_array(X[FEW], chunks=40), found).X, X[FEW])

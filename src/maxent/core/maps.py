@@ -255,13 +255,15 @@ class MatrixMap(ColumnMap):
 
     def restrict(self, index: Array) -> MatrixMap:
         """The chosen columns of X."""
+        if np.array_equal(index, np.arange(self.n_features)):
+            return self
         part = copy(self)
         part.X, part.n_features = self.X[:, index], index.size
         return part
 
     def gram(self, diagonal: Array, spike: Array | None, every: int = 1) -> Array:
-        """X'(diag(d) - u u')X."""
-        gram = _weighted_product(self.X, diagonal, self.X)
+        """X'(diag(d) - u u')X, whole where there is a u: a sample might have no positive one."""
+        gram = _weighted_product(self.X, diagonal, self.X, every if spike is None else 1)
         if spike is not None:
             edge = _product(self.X.T, spike).astype(np.float64, copy=False)
             gram -= np.outer(edge, edge)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,11 @@ class UnnormalisedRelativeEntropy(Entropy):
     def __hash__(self) -> int:
         return hash((type(self), self.q0.tobytes()))
 
+    @cached_property
+    def _log_q(self) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.q0))
+
     def _fits(self, rows: Rows) -> Array:
         q: Array = self.q0
         if q.ndim and (uneven(rows) or q.size != rows.shape[-1]):
@@ -77,9 +83,9 @@ class UnnormalisedRelativeEntropy(Entropy):
 
     def _conjugate(self, theta: Rows) -> tuple[Array, Rows]:
         q = self._fits(theta)
-        with np.errstate(over="ignore", divide="ignore"):
+        with np.errstate(over="ignore"):
             # q = 0 forbids a cell, whatever its score
-            p = same_type(np.exp(theta + np.log(q)), theta)
+            p = same_type(np.exp(theta + self._log_q), theta)
             values = row_sum(np.where(q > 0, np.expm1(theta), 0.0) * q)
         return values, p
 
@@ -92,7 +98,7 @@ class UnnormalisedRelativeEntropy(Entropy):
 
     def _prox(self, eta: Rows, tau: float) -> Rows:
         # p + tau log(p/q) = eta  <=>  p = tau omega(eta/tau + log(q/tau)), Wright's omega
-        with np.errstate(divide="ignore"):
-            argument = eta / tau + np.log(self._fits(eta)) - np.log(tau)
+        self._fits(eta)
+        argument = eta / tau + self._log_q - np.log(tau)
         p = tau * np.real(special.wrightomega(np.maximum(argument, -1e300)))
         return same_type(p, eta)

@@ -23,6 +23,11 @@ from maxent.rows.arrays import Array
 KINDS = ("presences", "survey", "counts")
 
 
+def _in_memory(values: Any) -> Any:
+    """A collection of dask computed, all else as it is."""
+    return values.compute() if hasattr(values, "__dask_graph__") else values
+
+
 class Entries(NamedTuple):
     """What a source adds to the loss, entry by entry: row of X, record, area."""
 
@@ -52,7 +57,8 @@ class Source:
     kind : "presences", "survey" or "counts"
         What the records are.
     X : table (n_rows, n_columns)
-        The predictors, the same columns in every source.
+        The predictors, the same columns in every source. Arrays and frames of dask are computed, so
+        that the rows lie in memory.
     y : array (n_rows,)
         The records.
     area : float or array (n_rows,), default 1.0
@@ -103,7 +109,8 @@ class Source:
         if self.kind not in KINDS:
             raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {self.kind!r}")
         self._keep("name", self.name or self.kind)
-        X = self.X if is_frame(self.X) else np.asarray(self.X)
+        X = _in_memory(self.X)
+        X = X if is_frame(X) else np.asarray(X)
         if X.ndim != 2 or 0 in X.shape:
             raise ValueError(f"{self._me}: X must be a table with rows and columns, got {X.shape}")
         self._keep("X", X)
@@ -132,7 +139,7 @@ class Source:
     def _row(self, name: str, given: Any) -> Array:
         """A number for each row; one for all is repeated."""
         try:
-            values = np.asarray(given, dtype=np.float64)
+            values = np.asarray(_in_memory(given), dtype=np.float64)
         except (TypeError, ValueError) as wrong:
             raise ValueError(f"{self._me}: {name} must be numbers, got {given!r:.60}") from wrong
         if values.ndim == 0 and name != "y":
