@@ -196,7 +196,7 @@ def download(name: str, folder: Path) -> Path | None:
 
 def stream(raw: bytes) -> bytes:
     """Compressed; streams one after the other are a file again."""
-    filters = [{"id": lzma.FILTER_LZMA2, "preset": 9, "lc": 2, "lp": 1, "pb": 1}]
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": 6, "lc": 2, "lp": 1, "pb": 1}]
     return lzma.compress(raw, lzma.FORMAT_XZ, filters=filters)
 
 
@@ -286,7 +286,7 @@ def _written(
         text
         for package in read.values()
         for number, text in enumerate(page for page in package if not for_validation(page))
-        if number % 3 == 0  # enough for a vocabulary
+        if number % 6 == 0  # enough for a vocabulary
     )
     tokenizer = tokenizer_of(train, CLASSES)
     part = folder / "tokenizer.part"

@@ -49,6 +49,7 @@ EXPERIMENTS = (
     "chunking",
     "certificates",
     "associative_recall",
+    "language_head",
 )
 
 
