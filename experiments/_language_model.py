@@ -82,9 +82,7 @@ class GPT(nn.Module):
         self.blocks = nn.ModuleList(Block(sizes) for _ in range(sizes.layers))
         self.norm = nn.RMSNorm(sizes.width)
         half = sizes.width // sizes.heads // 2
-        angles = torch.outer(
-            torch.arange(sizes.length), 10000.0 ** (-torch.arange(half) / half)
-        )
+        angles = torch.outer(torch.arange(sizes.length), 10000.0 ** (-torch.arange(half) / half))
         self.register_buffer("cos", angles.cos(), persistent=False)
         self.register_buffer("sin", angles.sin(), persistent=False)
         for name, weight in self.named_parameters():

@@ -1,9 +1,9 @@
 """The text of experiments.language_head: Debian's documentation packages, as tokens.
 
 Packages are fetched with ``apt-get download``, so they are the versions of this machine's mirror,
-which meta.json names, and unpacked with ``dpkg-deb``. Pages of HTML become text; pages that are
-there twice, and lines of navigation that come back on page after page, are dropped. A hundredth
-of the pages, by their hash, is for validation. Nothing of the text is in the repository.
+which meta.json names, and unpacked with ``dpkg-deb``. Pages of HTML become text; pages and long
+lines that are there twice, and navigation that comes back on page after page, are dropped. A
+hundredth of the pages, by their hash, is for validation. Nothing of the text is in the repository.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ CLASSES = 1 << 15
 END = "<|end|>"  # after each page; token 0
 MEGABYTES = 40  # of the tokens, compressed: what does not fit is left out from the end of the list
 VALIDATION = 100  # one page of so many
+LONG = 80  # letters of a line that is taken once
 
 # what may be done with each, in short (the package's own file has the terms); prose first
 LICENCES = {
@@ -135,7 +136,7 @@ def html_lines(raw: bytes) -> list[tuple[str, bool]]:
 
 def lines_of(name: str, raw: bytes) -> list[tuple[str, bool]]:
     """The lines of a file, and which of them are running text."""
-    if "htm" in name.rsplit("/", 1)[-1]:
+    if "htm" in name:
         return html_lines(raw) if raw.strip() else []
     try:
         text = raw.decode()
@@ -145,17 +146,25 @@ def lines_of(name: str, raw: bytes) -> list[tuple[str, bool]]:
 
 
 def pages(folder: Path) -> Iterator[list[tuple[str, bool]]]:
-    """The lines of each page of an unpacked package, in the order of their names."""
+    """The lines of each page of an unpacked package, in the order of their names.
+
+    Plain text is read where there is no HTML, of which it is mostly a copy.
+    """
+    found = {}
     for path in sorted(folder.rglob("*")):
-        name = str(path.relative_to(folder))
+        name = f"/{path.relative_to(folder)}"
         kind = _KINDS.search(name)
-        if path.is_symlink() or not path.is_file() or not kind:
-            continue
-        if _LEFT_OUT.search(f"/{name}") or _TRANSLATED.search(f"/{name}"):
+        other = path.is_symlink() or _LEFT_OUT.search(name) or _TRANSLATED.search(name)
+        if kind and not other and path.is_file():
+            found[path] = kind[1], kind[2]
+    kinds = {kind for kind, _ in found.values()}
+    plain = kinds <= {"txt", "pod", "dict"}
+    for path, (kind, zipped) in found.items():
+        if kind == "txt" and not plain:
             continue
         raw = path.read_bytes()
-        lines = lines_of(name, gzip.decompress(raw) if kind[2] else raw)
-        if kind[1] != "dict":
+        lines = lines_of(path.name, gzip.decompress(raw) if zipped else raw)
+        if kind != "dict":
             yield lines
             continue
         for first in range(0, len(lines), 400):
@@ -163,11 +172,20 @@ def pages(folder: Path) -> Iterator[list[tuple[str, bool]]]:
 
 
 def texts(package: list[list[tuple[str, bool]]], seen: set[bytes]) -> Iterator[str]:
-    """Pages without repeated navigation; ``seen`` are the hashes of those there already were."""
+    """Pages without navigation, and without long lines and pages whose hashes are in ``seen``."""
     often = Counter(line for page in package for line, prose in set(page) if prose)
     limit = max(20, len(package) // 5)
     for page in package:
-        kept = [line for line, prose in page if not (prose and often[line] > limit)]
+        kept = []
+        for line, prose in page:
+            if prose and often[line] > limit:
+                continue
+            if len(line) >= LONG:
+                mark = hashlib.sha256(line.encode()).digest()[:12]
+                if mark in seen:
+                    continue
+                seen.add(mark)
+            kept.append(line)
         text = re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip() + "\n"
         letters = sum(map(text.count, "etaoinshr"))
         if len(text) < 400 or letters < len(text) / 4:  # tables of numbers, other alphabets

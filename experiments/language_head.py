@@ -116,7 +116,6 @@ class Run:
 
     def __init__(self, plan: Plan, text: Text, device: str) -> None:
         import torch
-
         from experiments import _language_model as parts
 
         self.parts, self.torch, self.plan, self.device = parts, torch, plan, device
@@ -155,9 +154,7 @@ class Run:
     def batch(self, step: int) -> Any:
         """Sequences of a step, (batch, length + 1)."""
         size = self.sizes
-        starts = self.parts.windows(
-            size.length, len(self.tokens), self.plan.seed, step, size.batch
-        )
+        starts = self.parts.windows(size.length, len(self.tokens), self.plan.seed, step, size.batch)
         places = self.torch.from_numpy(starts)[:, None] + self.torch.arange(size.length + 1)
         return self.tokens[places.to(self.device)].long()
 
@@ -285,9 +282,7 @@ class Run:
             "shannon": self.parts.head_loss(1.0),
         }.items():
             row[f"{name}_ms"], row[f"{name}_gb"] = self.parts.cost(loss, hidden, weight, targets)
-        row |= self.parts.measured(
-            self.model, self.number, self.validation(number), self.letters
-        )
+        row |= self.parts.measured(self.model, self.number, self.validation(number), self.letters)
         self.rows.append(row)
         print({k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()}, flush=True)
         write_rows(out / f"{NAME}_{plan.name}.csv", iter(self.rows))
@@ -394,9 +389,9 @@ def summary(rows: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
     for loss in dict.fromkeys(row["loss"] for row in rows):
         ends = [row for row in rows if row["loss"] == loss and row["step"] == row["steps"]]
         if ends:
-            first = {"loss": loss, "seeds": len(ends)}
-            means = {k: fmean(float(row[k]) for row in ends) for k in ends[0]}
-            yield first | {k: v for k, v in means.items() if k not in ("loss", "seed", "step")}
+            numbers = [k for k in ends[0] if k not in ("loss", "seed", "step")]
+            means = {k: fmean(float(row[k]) for row in ends) for k in numbers}
+            yield {"loss": loss, "seeds": len(ends)} | means
 
 
 def plot(out: Path) -> list[Path]:

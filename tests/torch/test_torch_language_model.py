@@ -12,28 +12,29 @@ from tools import needs
 
 torch = needs("torch")
 sys.path.insert(0, str(Path(__file__).parents[2]))
-import maxent.torch as mt  # noqa: E402
 from experiments import _language_model as model  # noqa: E402
 from experiments import _language_text as text  # noqa: E402
 from experiments import language_head  # noqa: E402
+
+import maxent.torch as mt  # noqa: E402
 
 SMALL = language_head.small_text()
 SMALL = language_head.Text(SMALL.train[:5000], SMALL.validation[:600], SMALL.words)
 
 
 def plan(loss, **others):
-    return language_head.Plan(loss, tokens=20 * 8 * 32, every=10, judged=4, quick=True, **others)
+    return language_head.Plan(loss, tokens=6 * 8 * 32, every=3, judged=4, quick=True, **others)
 
 
 def test_a_run_that_was_stopped_ends_as_one_that_was_not(tmp_path):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert language_head.train(plan("learned"), SMALL, whole, tmp_path)
     assert not language_head.train(plan("learned", minutes=0), SMALL, parts, tmp_path)
-    with pytest.raises(ValueError, match="run with rate 0.001"):
+    with pytest.raises(ValueError, match=r"run with rate 0\.001"):
         language_head.train(plan("learned", rate=0.1), SMALL, parts, tmp_path, resume=True)
     assert language_head.train(plan("learned"), SMALL, parts, tmp_path, resume=True)
-    (a, b) = (language_head.read(next(x.glob("*_learned_0.csv"))) for x in (whole, parts))
-    assert [row["step"] for row in a] == [row["step"] for row in b] == ["0", "10", "20"]
+    (a, b) = (language_head.read(x / "language_head_learned_0.csv") for x in (whole, parts))
+    assert [row["step"] for row in a] == [row["step"] for row in b] == ["0", "3", "6"]
     for column in ("alpha", "own_loss", "train_loss", "bits_smoothed"):
         known, found = ([float(row[column]) for row in rows] for rows in (a, b))
         assert np.allclose(known, found, rtol=1e-3, equal_nan=True)
@@ -81,12 +82,12 @@ def test_what_follows_is_not_seen():
 
 def test_the_loss_cannot_choose_alpha():
     """It falls as alpha grows, for any scores and targets."""
-    x = 3 * torch.randn(50, 20, generator=torch.Generator().manual_seed(0)).double()
+    x = 3 * torch.randn(50, 20, generator=torch.Generator().manual_seed(0))
     y = torch.arange(50) % 20
     losses = torch.stack(
         [mt.fenchel_young_loss(x, y, a, "none") for a in (1.0, 1.25, 1.5, 1.75, 2.0)]
     )
-    assert (losses.diff(dim=0) <= 1e-9).all()
+    assert (losses.diff(dim=0) <= 1e-5).all()
 
 
 def test_alpha_follows_the_smoothed_likelihood():
@@ -122,7 +123,7 @@ def test_measures_of_sparse_distributions():
     y = torch.arange(4)
     e = torch.eye(4, dtype=torch.float64)
     middle = (p + e) / 2
-    js = sum(torch.xlogy(q, q / middle).sum(1) / 2 for q in (p, e))
+    js = sum(torch.xlogy(q, q / middle.clamp(min=1e-9)).sum(1) / 2 for q in (p, e))
     own = p[y, y]
     assert torch.allclose(model.divergence(own), js)
     both = own + (1 - p.square().sum(1)) / 2
@@ -138,11 +139,16 @@ def test_repetitions():
     expected = []
     for reach in model.REACHES:
         pairs = [
-            (guess[i, t] in tokens[i, max(t - reach + 1, 0) : t + 1], guess[i, t] != tokens[i, t + 1])
+            (
+                guess[i, t] in tokens[i, max(t - reach + 1, 0) : t + 1],
+                guess[i, t] != tokens[i, t + 1],
+            )
             for i in range(3)
             for t in range(40)
         ]
-        expected.append([np.mean([a for a, _ in pairs]), np.mean([a and bool(b) for a, b in pairs])])
+        expected.append(
+            [np.mean([a for a, _ in pairs]), np.mean([a and bool(b) for a, b in pairs])]
+        )
     assert model.repeated(guess, tokens) == pytest.approx(tuple(np.mean(expected, 0)))
     found = model.variety(np.array([[1, 2, 1, 2, 1, 2], [3, 4, 5, 6, 7, 8]]))
     assert found["distinct_1"] == 8 / 12
