@@ -60,11 +60,6 @@ LICENCES = {
     "nodejs-doc": "MIT",
     "llvm-14-doc": "Apache-2.0 with LLVM exception",
     "libboost1.74-doc": "BSL-1.0",
-    "python-sympy-doc": "BSD-3-clause",
-    "python-scipy-doc": "BSD-3-clause",
-    "nova-doc": "Apache-2.0",
-    "cppreference-doc-en-html": "CC-BY-SA-3.0 or GFDL-1.3+",
-    "ruby3.1-doc": "Ruby or BSD-2-clause",
 }
 
 _KINDS = re.compile(r"\.(x?html?|html\.en|txt|pod|dict)(\.gz|\.dz)?$")

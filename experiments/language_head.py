@@ -232,9 +232,10 @@ class Run:
     def end(self, out: Path) -> bool:
         """Judge the trained model on all of the validation text, and let it write."""
         self.judge(None, out)
-        drawn = self.parts.sampled(
-            self.model, self.number, self.sizes, self.plan.seed, self.device
-        ).cpu()
+        with self.torch.compiler.set_stance("force_eager"):
+            drawn = self.parts.sampled(
+                self.model, self.number, self.sizes, self.plan.seed, self.device
+            ).cpu()
         named = {"loss": self.plan.loss, "seed": self.plan.seed}
         rows = [named | self.parts.variety(drawn.numpy()[:, 1:])]
         texts = [b"".join(self.text.words[i] for i in row) for row in drawn[:WRITTEN].tolist()]
@@ -255,6 +256,10 @@ class Run:
 
     def judge(self, number: int | None, out: Path) -> None:
         """A row more of the table."""
+        with self.torch.compiler.set_stance("force_eager"):  # shapes that come once
+            self._judge(number, out)
+
+    def _judge(self, number: int | None, out: Path) -> None:
         torch, plan, cuda = self.torch, self.plan, self.device == "cuda"
         weight = self.model.embed.weight
         row: dict[str, Any] = {
