@@ -60,9 +60,9 @@ if results:
     axes[0, 0].legend(frameon=False)
 
 # %%
-# **How to read this.** Lower is better in the upper row. Left, the sparse models' scores are used in
-# a way they were not trained for; right, softmax is what it was trained as, since its best epsilon
-# is next to nothing. Softmax leaves all tokens possible.
+# **How to read this.** Lower is better in the upper row. Left, the scores of the sparse models are
+# used in a way they were not trained for; right, softmax is as it was trained, since its best
+# epsilon is next to nothing. Softmax leaves all tokens possible.
 #
 # At the end, on all of the validation text; and what a step costs, whole and the head alone.
 
