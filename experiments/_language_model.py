@@ -138,7 +138,7 @@ def head_loss(alpha: float) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
 
 
 def loss_of(name: str, alpha: float) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    """What is trained with: for softmax torch's, which is the faster one at 32,768 classes."""
+    """What is trained with: for softmax torch's."""
     return torch_loss if name == "softmax" else head_loss(alpha)
 
 
