@@ -51,6 +51,7 @@ EXPERIMENTS = (
     "chunking",
     "certificates",
     "associative_recall",
+    "language_head",
 )
 
 
