@@ -13,7 +13,7 @@ from triton_kernels import _half_the_time  # noqa: F401
 
 import maxent.torch as mt
 import torch
-from maxent.torch.head import _rows, _triton_head, _triton_products
+from maxent.torch.head import _rows, _sparse, _triton_head, _triton_products
 
 SMALL = {"_ROOM": 6 * 64, "_CLASSES": 16, "_SHORT": 32, "KEPT": 32, "_TILE": (4, 8, 1)}
 
@@ -29,7 +29,7 @@ def _on_device(monkeypatch):
 
     def shares(index, ignore, mean):
         portion, share = _triton_head.label_shares(index, ignore, mean)
-        return _rows.Targets(index, portion[:, None], share)
+        return _sparse.Targets(index, portion[:, None], share)
 
     monkeypatch.setattr(_rows, "kernels", kernels)
     monkeypatch.setattr("maxent.torch.head.loss.label_shares", shares)

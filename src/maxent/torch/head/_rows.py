@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
 
 import torch
-from maxent.torch.head import _dense
+from maxent.torch.head import _dense, _plain_scores
+from maxent.torch.head._amended import add_smoothing, amended, smoothed
 from maxent.torch.head._dense import DenseRows
+from maxent.torch.head._objective import Objective
 from maxent.torch.head._sparse import SparseRows, Targets, Turned
 from maxent.torch.maps import _dispatch
 from torch import Tensor
@@ -73,14 +76,13 @@ def solve(
     weight: Tensor,
     bias: Tensor | None,
     targets: Targets,
-    kind: str,
-    parameter: float,
+    objective: Objective,
     gradients: bool,
     sparse_grad: bool = False,
 ) -> Solved:
     """All losses; gradients : whether those of their sum are wanted, of whole rows now."""
-    sparse = kernels(hidden, len(weight), kind, parameter)
-    if sparse is not None and len(hidden):
+    sparse = kernels(hidden, len(weight), objective.kind, objective.parameter)
+    if sparse is not None and len(hidden) and not objective.dense:
         blank: list[Tensor] = []
 
         def meanwhile() -> None:
@@ -88,11 +90,11 @@ def solve(
                 blank.append(torch.zeros_like(weight))
 
         if len(hidden) <= ROWS:
-            parts = [sparse.solve_rows(hidden, weight, bias, targets, parameter, meanwhile)]
+            parts = [_solve_rows(sparse, hidden, weight, bias, targets, objective, meanwhile)]
         else:
             parts = [
-                sparse.solve_rows(
-                    hidden[rows], weight, bias, targets.take(rows), parameter, meanwhile
+                _solve_rows(
+                    sparse, hidden[rows], weight, bias, targets.take(rows), objective, meanwhile
                 )
                 for rows in (slice(first, first + ROWS) for first in range(0, len(hidden), ROWS))
             ]
@@ -108,17 +110,50 @@ def solve(
             solved.turned = sparse.turned(residual, len(weight))
         if not whole:
             solved.blank = blank[0] if blank else None
-            return solved
-        solved.whole = torch.cat(whole)
+        else:
+            solved.whole = torch.cat(whole)
     else:
         dtype = _dispatch.compute_type(hidden)
         solved = Solved(torch.zeros(len(hidden), dtype=dtype, device=hidden.device))
         solved.whole = targets.share.nonzero()[:, 0]
-    if len(solved.whole):
+    if solved.whole is not None and len(solved.whole):
         solved.loss[solved.whole], solved.dense = dense_rows(
-            hidden, weight, bias, targets, solved.whole, kind, parameter, gradients
+            hidden, weight, bias, targets, solved.whole, objective, gradients
         )
+    if objective.rank_one and len(hidden):
+        own = scores_at(hidden, weight, bias, targets.index, objective)
+        solved.loss = smoothed(solved.loss, hidden, weight, bias, targets, own, objective)
     return solved
+
+
+def _solve_rows(
+    sparse: ModuleType,
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Targets,
+    objective: Objective,
+    meanwhile: Callable[[], None],
+) -> tuple[Tensor, SparseRows, Tensor | None]:
+    """Losses, residuals and the numbers of rows that are not known, of some rows."""
+    loss, residual, number = sparse.solve_rows(
+        hidden, weight, bias, targets, objective.parameter, objective.scaling, meanwhile
+    )
+    if not objective.plain:
+        own = None
+        if objective.z_loss or objective.scaling.soft_cap:
+            own = scores_at(hidden, weight, bias, targets.index, objective)
+        loss, residual = amended(loss, residual, targets, own, objective)
+    return loss, residual, number
+
+
+def scores_at(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, index: Tensor, objective: Objective
+) -> Tensor:
+    """Scores (rows, width) of the classes ``index``; NaN where there is none."""
+    module = kernels(hidden, len(weight), objective.kind, objective.parameter) or _plain_scores
+    scores: Tensor = module.scores_at(hidden, weight, bias, index, objective.scaling)
+    return scores
 
 
 def dense_rows(
@@ -127,18 +162,14 @@ def dense_rows(
     bias: Tensor | None,
     targets: Targets,
     number: Tensor,
-    kind: str,
-    parameter: float,
+    objective: Objective,
     gradients: bool,
 ) -> tuple[Tensor, DenseRows | None]:
     """Losses of the rows ``number``, times their shares, and gradients of their sum."""
     every = len(number) == len(hidden)
     some = hidden if every else hidden[number]
     y = targets if every else targets.take(number)
-    return _dense.losses(
-        some, weight, bias, y.index, y.portion, y.share, kind, parameter,
-        number if gradients else None,
-    )  # fmt: skip
+    return _dense.losses(some, weight, bias, y, objective, number if gradients else None)
 
 
 def gradients(
@@ -147,8 +178,7 @@ def gradients(
     bias: Tensor | None,
     targets: Targets,
     solved: Solved,
-    kind: str,
-    parameter: float,
+    objective: Objective,
     back: Tensor,
     sparse_grad: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -162,11 +192,11 @@ def gradients(
     if dense is not None:
         dense.factor = dense.factor * back
     elif whole is not None and len(whole):
-        y = Targets(targets.index, targets.portion, back * targets.share)
-        dense = dense_rows(hidden, weight, bias, y, whole, kind, parameter, True)[1]
+        y = targets.times(back)
+        dense = dense_rows(hidden, weight, bias, y, whole, objective, True)[1]
     if dense is not None:
         dense.finish()
-    sparse = kernels(hidden, len(weight), kind, parameter)
+    sparse = kernels(hidden, len(weight), objective.kind, objective.parameter)
     every = dense is not None and len(dense.number) == len(hidden)
     if residual is None or sparse is None or every:
         d_hidden = dense.hidden if dense is not None and every else torch.zeros_like(hidden)
@@ -196,6 +226,9 @@ def gradients(
             residual, turned, targets.share, back, hidden, d_weight, d_bias, dense is not None, rank
         )
     solved.dense = None
+    if objective.rank_one and len(hidden):
+        made = (d_hidden, d_weight, d_bias)
+        add_smoothing(made, hidden, weight, targets, objective, back)
     if classes is not None:
         with torch.sparse.check_sparse_tensor_invariants(False):
             d_weight = torch.sparse_coo_tensor(

@@ -12,6 +12,7 @@ from maxent.torch.head import _dense
 from maxent.torch.head._layer import checked_layer, without_autocast
 from maxent.torch.head._rows import ROWS, kernels
 from maxent.torch.maps import _dispatch
+from maxent.torch.maps.scaling import Scaling, checked_scaling
 from torch import Tensor
 
 
@@ -53,7 +54,12 @@ class SparseDistribution:
 
 @torch.no_grad()
 def linear_entmax(
-    hidden: Tensor, weight: Tensor, alpha: float = 1.5, bias: Tensor | None = None
+    hidden: Tensor,
+    weight: Tensor,
+    alpha: float = 1.5,
+    bias: Tensor | None = None,
+    temperature: float = 1.0,
+    soft_cap: float | None = None,
 ) -> SparseDistribution:
     """entmax of `W h + b`, exactly, without its scores: for decoding and sampling.
 
@@ -67,6 +73,10 @@ def linear_entmax(
         Index, above 1.
     bias : tensor (n_classes,), default None
         The constants b.
+    temperature : float, default 1.0
+        T: entmax of `s / T` for scores `s = W h + b`. Below 1 supports are smaller.
+    soft_cap : float, default None
+        c: entmax of `c tanh(s / c) / T`.
 
     Notes
     -----
@@ -85,11 +95,12 @@ def linear_entmax(
             "class has some probability: use torch.softmax(linear(hidden, weight, bias), -1)"
         )
     hidden, weight, bias = checked_layer(hidden, weight, bias, "linear_entmax")
+    scaling = checked_scaling(temperature, soft_cap, hidden.dtype, "linear_entmax")
     lead = hidden.shape[:-1]
     rows = hidden.reshape(-1, hidden.shape[-1]).contiguous()
     with without_autocast(hidden):
         parts = [
-            _distribution(rows[first : first + ROWS], weight, bias, float(alpha))
+            _distribution(rows[first : first + ROWS], weight, bias, float(alpha), scaling)
             for first in range(0, max(len(rows), 1), ROWS)
         ]
     width = max(index.shape[1] for index, _, _ in parts)
@@ -106,7 +117,7 @@ def _widened(x: Tensor, width: int) -> Tensor:
 
 
 def _distribution(
-    hidden: Tensor, weight: Tensor, bias: Tensor | None, alpha: float
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, alpha: float, scaling: Scaling
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Classes (rows, k), the most probable first, their probabilities, and how many are meant."""
     dtype = _dispatch.compute_type(hidden)
@@ -116,7 +127,7 @@ def _distribution(
     whole = torch.ones_like(support, dtype=torch.bool)
     sparse = kernels(hidden, len(weight), "tsallis", alpha)
     if sparse is not None and len(hidden):
-        lists = sparse.supports(hidden, weight, bias, alpha)
+        lists = sparse.supports(hidden, weight, bias, alpha, scaling)
         whole = lists.unknown()
         support = lists.count.long().masked_fill(whole, 0)
         width = int(support.max())
@@ -124,9 +135,9 @@ def _distribution(
         p, order = lists.score[:, :width].masked_fill(beyond, 0).sort(dim=1, descending=True)
         index = lists.index[:, :width].long().masked_fill(beyond, 0).gather(1, order)
     number = whole.nonzero()[:, 0]
-    for rows in _dense.blocks(hidden[number], weight):
-        x = linear(hidden[number[rows]], weight, bias)
-        dense = _dispatch.as_map(x.to(dtype), "tsallis", alpha, None)
+    for rows in _dense.blocks(hidden[number], weight, scaling):
+        x = scaling.apply_(linear(hidden[number[rows]], weight, bias).to(dtype))
+        dense = _dispatch.as_map(x, "tsallis", alpha, None)
         bad = dense[:, 0].isnan()
         dense[bad] = 0
         dense[bad, 0] = math.nan  # one entry: a bad row is no wider than others

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import torch
 from maxent.torch.head._autograd import apply_head
 from maxent.torch.head._layer import checked_layer
+from maxent.torch.head._objective import Objective
 from maxent.torch.head._rows import label_shares
 from maxent.torch.head._sparse import UNUSED, Targets
 from maxent.torch.head.distribution import SparseDistribution, linear_entmax
 from maxent.torch.maps._dispatch import check_labels, compute_type
 from maxent.torch.maps.entropies import Entropy, as_entropy
-from maxent.torch.maps.losses import check_reduction
+from maxent.torch.maps.losses import check_reduction, check_smoothing
+from maxent.torch.maps.scaling import changed_settings, check_z_loss, checked_scaling
 from torch import Tensor, nn
 
 _NAME = "linear_fenchel_young_loss"
@@ -30,6 +33,10 @@ def linear_fenchel_young_loss(
     shift: int = 0,
     sparse_grad: bool = False,
     check: bool | None = None,
+    label_smoothing: float = 0.0,
+    temperature: float = 1.0,
+    soft_cap: float | None = None,
+    z_loss: float = 0.0,
 ) -> Tensor:
     """`Omega*(x) + Omega(y) - <x, y>` of the scores `x = W h + b`, which are never there at once.
 
@@ -67,6 +74,16 @@ def linear_fenchel_young_loss(
     check : bool, default None
         Whether to refuse labels out of range and portions that do not sum to 1. None is on CPU
         alone: on CUDA it would wait for the device, and there the loss of such a label is NaN.
+    label_smoothing : float, default 0.0
+        epsilon in `(1 - epsilon) L(x; y) + epsilon / C sum_c L(x; c)`, each class times its weight,
+        as in ``fenchel_young_loss``. The gradient is still p - y and a matrix of rank one; with a
+        ``soft_cap`` every class has one, and rows are solved as a whole, some at a time.
+    temperature : float, default 1.0
+        T: the loss is of `x = s / T` for scores `s = W h + b`.
+    soft_cap : float, default None
+        c: the loss is of `x = c tanh(s / c) / T`, which no large score leaves.
+    z_loss : float, default 0.0
+        Adds this times `Omega*(x)^2` to each loss, which is the z-loss for Shannon's entropy.
 
     Notes
     -----
@@ -80,9 +97,16 @@ def linear_fenchel_young_loss(
     >>> linear_fenchel_young_loss(hidden, weight, torch.tensor([1, 0]), "sparsemax")
     tensor(0.5000)
     """
-    chosen = as_entropy(entropy)
     check_reduction(reduction)
     hidden, weight, bias = checked_layer(hidden, weight, bias, _NAME)
+    objective = checked_objective(
+        entropy, temperature, soft_cap, label_smoothing, z_loss, hidden, _NAME
+    )
+    if sparse_grad and label_smoothing:
+        raise ValueError(
+            "label_smoothing gives every class a gradient: sparse_grad=True would save nothing; "
+            "leave one of them out"
+        )
     index, portion = _pairs(target, hidden, ignore_index, shift)
     if check is None:
         check = hidden.device.type == "cpu"
@@ -90,20 +114,40 @@ def linear_fenchel_young_loss(
         _check_targets(index, portion, len(weight), ignore_index)
     lead, dtype = hidden.shape[:-1], compute_type(hidden)
     rows = hidden.reshape(-1, hidden.shape[-1]).contiguous()
-    targets = _weighed(index, portion, ignore_index, reduction, label_weight, len(weight), dtype)
+    targets = _weighed(
+        index, portion, ignore_index, reduction, label_weight, len(weight), dtype, label_smoothing
+    )
     share = targets.share
     number = _counting(share) if hidden.device.type == "cpu" else None
     if number is not None:
         rows, targets = rows.index_select(0, number), targets.take(number)
     loss = apply_head(
-        rows, weight, bias, targets, chosen.kind, chosen.parameter, reduction != "none",
-        sparse_grad,
-    )  # fmt: skip
+        rows, weight, bias, targets, objective, reduction != "none", sparse_grad
+    )
     if reduction != "none":
         return loss
     if number is not None:
         loss = loss.new_zeros(len(share)).index_copy(0, number, loss)
     return loss.reshape(lead)
+
+
+def checked_objective(
+    entropy: str | float | Entropy,
+    temperature: float,
+    soft_cap: float | None,
+    label_smoothing: float,
+    z_loss: float,
+    hidden: Tensor,
+    name: str,
+) -> Objective:
+    """What is minimised, or an error in words."""
+    chosen = as_entropy(entropy)
+    check_smoothing(label_smoothing)
+    check_z_loss(z_loss)
+    scaling = checked_scaling(temperature, soft_cap, hidden.dtype, name)
+    return Objective(
+        chosen.kind, chosen.parameter, scaling, float(label_smoothing), float(z_loss)
+    )
 
 
 def _counting(share: Tensor) -> Tensor | None:
@@ -124,29 +168,43 @@ def _weighed(
     label_weight: Tensor | None,
     classes: int,
     dtype: torch.dtype,
+    epsilon: float,
 ) -> Targets:
     """Targets with what each row counts: the weight of its class, or 1; 0 where it is ignored."""
     mean = reduction == "mean"
     if portion is None and label_weight is None and dtype == torch.float32:
         known = label_shares(index, ignore_index, mean)
+        if known is not None and epsilon:
+            return replace(known, kept=(1 - epsilon) * known.portion, spread=known.share)
         if known is not None:
             return known
     used = index != ignore_index
     portion = used.to(dtype) if portion is None else portion.to(dtype) * used
-    if label_weight is None:
-        share = portion[:, 0] if portion.shape[1] == 1 else used.any(1).to(dtype)
-    elif not isinstance(label_weight, Tensor) or label_weight.shape != (classes,):
+    counted = portion[:, 0] if portion.shape[1] == 1 else used.any(1).to(dtype)
+    share, weights = counted, None
+    if label_weight is not None:
+        weights = _class_weights(label_weight, classes).to(dtype)
+        share = (portion * weights[index.clamp(0, classes - 1)]).sum(1)
+    if mean:
+        mass = share.sum()
+        mass = torch.where(mass != 0, mass, 1)
+        share, counted = share / mass, counted / mass
+    if not epsilon:
+        return Targets(index, portion, share)
+    own = (1 - epsilon) * share
+    share = own + epsilon * counted * (1 if weights is None else weights.mean())
+    kept = portion * (own / torch.where(share == 0, 1, share))[:, None]
+    return Targets(index, portion, share, kept, counted, weights)
+
+
+def _class_weights(label_weight: Tensor, classes: int) -> Tensor:
+    if not isinstance(label_weight, Tensor) or label_weight.shape != (classes,):
         given = getattr(label_weight, "shape", type(label_weight).__name__)
         raise ValueError(
             f"label_weight needs a tensor with one number for each of {classes} classes, got "
             f"{given if isinstance(given, str) else tuple(given)}"
         )
-    else:
-        share = (portion * label_weight.to(dtype)[index.clamp(0, classes - 1)]).sum(1)
-    if mean:
-        mass = share.sum()
-        share = share / torch.where(mass != 0, mass, 1)
-    return Targets(index, portion, share)
+    return label_weight
 
 
 def _pairs(
@@ -247,6 +305,16 @@ class LinearFenchelYoungLoss(nn.Module):
     check : bool, default None
         Whether to refuse labels out of range and portions that do not sum to 1. None is on CPU
         alone: on CUDA it would wait for the device, and there the loss of such a label is NaN.
+    label_smoothing : float, default 0.0
+        epsilon in `(1 - epsilon) L(x; y) + epsilon / C sum_c L(x; c)`, each class times its weight,
+        as in ``fenchel_young_loss``. The gradient is still p - y and a matrix of rank one; with a
+        ``soft_cap`` every class has one, and rows are solved as a whole, some at a time.
+    temperature : float, default 1.0
+        T: the loss is of `x = s / T` for scores `s = W h + b`.
+    soft_cap : float, default None
+        c: the loss is of `x = c tanh(s / c) / T`, which no large score leaves.
+    z_loss : float, default 0.0
+        Adds this times `Omega*(x)^2` to each loss, which is the z-loss for Shannon's entropy.
     device : device, default None
         Where the weights are.
     dtype : dtype, default None
@@ -274,14 +342,23 @@ class LinearFenchelYoungLoss(nn.Module):
         shift: int = 0,
         sparse_grad: bool = False,
         check: bool | None = None,
+        label_smoothing: float = 0.0,
+        temperature: float = 1.0,
+        soft_cap: float | None = None,
+        z_loss: float = 0.0,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         check_reduction(reduction)
+        check_smoothing(label_smoothing)
+        check_z_loss(z_loss)
+        checked_scaling(temperature, soft_cap, dtype, "LinearFenchelYoungLoss")
         self.entropy = as_entropy(entropy)
         self.ignore_index, self.reduction, self.shift = ignore_index, reduction, shift
         self.sparse_grad, self.check = sparse_grad, check
+        self.label_smoothing, self.temperature = label_smoothing, temperature
+        self.soft_cap, self.z_loss = soft_cap, z_loss
         self.weight = nn.Parameter(
             torch.empty(num_classes, in_features, device=device, dtype=dtype)
         )
@@ -300,12 +377,13 @@ class LinearFenchelYoungLoss(nn.Module):
             nn.init.uniform_(self.bias, -bound, bound)
 
     def extra_repr(self) -> str:
-        """Sizes and entropy."""
+        """Sizes, entropy, and what is not as by default."""
         classes, features = self.weight.shape
-        return (
+        shown = (
             f"in_features={features}, num_classes={classes}, {self.entropy}, "
             f"bias={self.bias is not None}, reduction={self.reduction!r}"
         )
+        return shown + changed_settings(self)
 
     def forward(self, hidden: Tensor, target: Tensor | tuple[Tensor, Tensor]) -> Tensor:
         """The loss."""
@@ -321,10 +399,16 @@ class LinearFenchelYoungLoss(nn.Module):
             self.shift,
             self.sparse_grad,
             self.check,
+            self.label_smoothing,
+            self.temperature,
+            self.soft_cap,
+            self.z_loss,
         )
 
     def predict(self, hidden: Tensor) -> SparseDistribution:
         """The sparse distribution over classes; see ``linear_entmax``."""
         if self.entropy.kind != "tsallis":
             raise NotImplementedError(f"no sparse distributions of {self.entropy}")
-        return linear_entmax(hidden, self.weight, self.entropy.parameter, self.bias)
+        return linear_entmax(
+            hidden, self.weight, self.entropy.parameter, self.bias, self.temperature, self.soft_cap
+        )
