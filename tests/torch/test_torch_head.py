@@ -370,7 +370,7 @@ def test_distributions(alpha, spread, device):
     assert drawn.shape == (4, 5, 50)
     assert (p.gather(1, drawn.reshape(20, 50)) > 0).all()
     best = found.indices[..., 0]
-    torch.testing.assert_close(found.log_probability(best), found.probabilities[..., 0].log())
+    torch.testing.assert_close(found.log_prob(best), found.probabilities[..., 0].log())
 
 
 def test_a_bad_row_makes_distributions_no_wider(device):

@@ -47,8 +47,8 @@ def amended(
     if objective.scaling.soft_cap:
         assert own is not None
         assert conjugate is not None
-        x = torch.where(labels, own[at], _support_scores(p, residual, row, conjugate, objective))
-        # the probability of a class that y has is an entry of its own
+        level = _level(p, residual, conjugate, objective)
+        x = torch.where(labels, own[at], support_scores(p, row, level, objective))
         value = value * objective.scaling.slope(x)
     elif not objective.scaling.plain:
         value = value / objective.scaling.temperature
@@ -70,14 +70,17 @@ def _conjugates(loss: Tensor, targets: Targets, own: Tensor, objective: Objectiv
     return loss / share + targets.expected(own) - y
 
 
-def _support_scores(
-    p: Tensor, residual: SparseRows, row: Tensor, conjugate: Tensor, objective: Objective
+def _level(p: Tensor, residual: SparseRows, conjugate: Tensor, objective: Objective) -> Tensor:
+    """The score at which p would be 1, of each row."""
+    mass = residual.sums(p.pow(objective.parameter))
+    return conjugate - (mass - 1) / objective.parameter
+
+
+def support_scores(
+    p: Tensor, row: Tensor, level: Tensor, objective: Objective
 ) -> Tensor:
-    """The scores of the support, which p and Omega* determine."""
+    """The scores of the support, which p determines up to a number of each row."""
     a = objective.parameter - 1
-    power = p.pow(objective.parameter)
-    mass = residual.sums(power)
-    level = conjugate - (mass - 1) / objective.parameter
     return level[row] + torch.expm1(a * torch.where(p > 0, p, 1).log()) / a
 
 

@@ -5,7 +5,9 @@ Three products of matrices, as in a linear layer with a loss behind it, in bound
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from torch.nn.functional import linear
@@ -18,6 +20,7 @@ from maxent.torch.maps import _dispatch
 from maxent.torch.maps.scaling import Scaling
 from torch import Tensor
 
+Look = Callable[..., None]
 ROOM = 1 << 28  # bytes of scores that are there at a time
 
 
@@ -70,19 +73,21 @@ def losses(
     targets: Targets,
     objective: Objective,
     number: Tensor | None,
+    look: Look | None = None,
 ) -> tuple[Tensor, DenseRows | None]:
     """The losses of the rows, each times its share, and the gradients of their sum.
 
     number : which rows they are, where gradients are wanted.
+    look : is shown the scores and residuals of rows, which it may add to, and where these are.
     """
     dtype = _dispatch.compute_type(hidden)
     if hidden.device.type == "cpu" and hidden.dtype != dtype:
-        return _losses_in(dtype, hidden, weight, bias, targets, objective, number)
+        return _losses_in(dtype, hidden, weight, bias, targets, objective, number, look)
     total = torch.zeros(len(hidden), dtype=dtype, device=hidden.device)
     factor = torch.ones((), dtype=dtype, device=hidden.device)
     share = targets.share
     if hidden.dtype == torch.float16 and len(share):
-        factor = share.abs().amax().clamp_min(1e-30)  # float16 has no room for small numbers
+        factor = share.abs().amax().clamp_min(1e-30 if look is None else 1)  # float16 has no room for small numbers
     relative = targets.times(1 / factor)
     gradient = None
     if number is not None:
@@ -91,8 +96,9 @@ def losses(
         gradient = DenseRows(number, made[0], made[1], sums, factor)
     for rows in blocks(hidden, weight, objective.scaling):
         total[rows], residual = _block(
-            linear(hidden[rows], weight, bias), relative.take(rows), objective
-        )
+            linear(hidden[rows], weight, bias), relative.take(rows), objective,
+            None if look is None else partial(look, rows=rows, factor=factor),
+        )  # fmt: skip
         if gradient is not None:
             torch.mm(residual, weight, out=gradient.hidden[rows])
             torch.addmm(
@@ -118,7 +124,12 @@ def _losses_in(
     return total, gradient
 
 
-def _block(scores: Tensor, targets: Targets, objective: Objective) -> tuple[Tensor, Tensor]:
+def _block(
+    scores: Tensor,
+    targets: Targets,
+    objective: Objective,
+    look: Callable[[Tensor, Tensor], None] | None,
+) -> tuple[Tensor, Tensor]:
     """Losses and gradients of rows of scores, times their shares."""
     kind, parameter, scaling = objective.kind, objective.parameter, objective.scaling
     x = scores if scaling.plain else scaling.apply_(scores.to(_dispatch.compute_type(scores)))
@@ -129,7 +140,7 @@ def _block(scores: Tensor, targets: Targets, objective: Objective) -> tuple[Tens
     else:
         loss, residual = _dispatch.loss(x, label, kind, parameter, -1, False)
         loss, residual = loss * share, residual.mul_(share[:, None].to(residual.dtype))
-    if target.shape[1] == 1 and objective.plain:
+    if target.shape[1] == 1 and objective.plain and look is None:
         return loss, residual
     # from the first class alone to all of y
     at, part = target.clamp(0, x.shape[1] - 1), portion.clone()
@@ -151,6 +162,8 @@ def _block(scores: Tensor, targets: Targets, objective: Objective) -> tuple[Tens
     residual.scatter_add_(1, at, -taken.to(residual.dtype))
     if objective.dense:
         loss = _smoothed(x, residual, loss, own, targets, objective)
+    if look is not None:
+        look(x, residual)
     if not scaling.plain:
         residual.mul_(scaling.slope(x))
     return loss, residual.to(scores.dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from types import ModuleType
 
 import torch
@@ -35,6 +35,8 @@ class Solved:
         Gradients of the others, where they were wanted.
     whole : tensor or None
         The numbers of the others, if there are any.
+    entries : SparseRows or None
+        p - y of the same rows for a loss without settings, where it was asked for.
     turned : Turned or None
         What the gradient of the weight needs of the residual.
     blank : tensor or None
@@ -45,6 +47,7 @@ class Solved:
     residual: SparseRows | None = None
     dense: DenseRows | None = None
     whole: Tensor | None = None
+    entries: SparseRows | None = None
     turned: Turned | None = None
     blank: Tensor | None = None
 
@@ -79,8 +82,13 @@ def solve(
     objective: Objective,
     gradients: bool,
     sparse_grad: bool = False,
+    look: _dense.Look | None = None,
 ) -> Solved:
-    """All losses; gradients : whether those of their sum are wanted, of whole rows now."""
+    """All losses.
+
+    gradients : whether those of their sum are wanted, of whole rows now.
+    look : is shown the scores of whole rows, see ``_dense.losses``; the others keep their entries.
+    """
     sparse = kernels(hidden, len(weight), objective.kind, objective.parameter)
     if sparse is not None and len(hidden) and not objective.dense:
         blank: list[Tensor] = []
@@ -98,12 +106,14 @@ def solve(
                 )
                 for rows in (slice(first, first + ROWS) for first in range(0, len(hidden), ROWS))
             ]
-        loss = parts[0][0] if len(parts) == 1 else torch.cat([loss for loss, _, _ in parts])
-        residual = SparseRows.joined([part for _, part, _ in parts])
+        loss = parts[0][0] if len(parts) == 1 else torch.cat([loss for loss, *_ in parts])
+        residual = SparseRows.joined([part for _, part, *_ in parts])
         solved = Solved(loss, residual)
+        if look is not None:
+            solved.entries = SparseRows.joined([entries for *_, entries in parts])
         whole = [
             block * ROWS + number
-            for block, (_, _, number) in enumerate(parts)
+            for block, (_, _, number, _) in enumerate(parts)
             if number is not None
         ]
         if gradients and len(residual.index):  # the device does it while autograd gets there
@@ -118,7 +128,7 @@ def solve(
         solved.whole = targets.share.nonzero()[:, 0]
     if solved.whole is not None and len(solved.whole):
         solved.loss[solved.whole], solved.dense = dense_rows(
-            hidden, weight, bias, targets, solved.whole, objective, gradients
+            hidden, weight, bias, targets, solved.whole, objective, gradients, look
         )
     if objective.rank_one and len(hidden):
         own = scores_at(hidden, weight, bias, targets.index, objective)
@@ -134,17 +144,18 @@ def _solve_rows(
     targets: Targets,
     objective: Objective,
     meanwhile: Callable[[], None],
-) -> tuple[Tensor, SparseRows, Tensor | None]:
-    """Losses, residuals and the numbers of rows that are not known, of some rows."""
-    loss, residual, number = sparse.solve_rows(
+) -> tuple[Tensor, SparseRows, Tensor | None, SparseRows]:
+    """Losses, residuals, the rows that are not known, and p - y, of some rows."""
+    loss, entries, number = sparse.solve_rows(
         hidden, weight, bias, targets, objective.parameter, objective.scaling, meanwhile
     )
+    residual = entries
     if not objective.plain:
         own = None
         if objective.z_loss or objective.scaling.soft_cap:
             own = scores_at(hidden, weight, bias, targets.index, objective)
-        loss, residual = amended(loss, residual, targets, own, objective)
-    return loss, residual, number
+        loss, residual = amended(loss, entries, targets, own, objective)
+    return loss, residual, number, entries
 
 
 def scores_at(
@@ -164,12 +175,15 @@ def dense_rows(
     number: Tensor,
     objective: Objective,
     gradients: bool,
+    look: _dense.Look | None = None,
 ) -> tuple[Tensor, DenseRows | None]:
     """Losses of the rows ``number``, times their shares, and gradients of their sum."""
     every = len(number) == len(hidden)
     some = hidden if every else hidden[number]
     y = targets if every else targets.take(number)
-    return _dense.losses(some, weight, bias, y, objective, number if gradients else None)
+    if look is not None:
+        look = partial(look, number)
+    return _dense.losses(some, weight, bias, y, objective, number if gradients else None, look)
 
 
 def gradients(
@@ -181,19 +195,27 @@ def gradients(
     objective: Objective,
     back: Tensor,
     sparse_grad: bool = False,
+    look: _dense.Look | None = None,
+    weighed: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Gradients of hidden, weight and bias; that of the weight has few rows with ``sparse_grad``.
 
     back : what comes back to the sum of the losses, or to each of them. ``solved.dense`` belongs
         to the sum; it and ``solved.blank`` are used up.
+    look : is shown the scores and residuals of whole rows, see ``_dense.losses``.
+    weighed : whether the entries of the residual have their shares and what comes back.
     """
     back = back.contiguous()
     residual, dense, whole = solved.residual, solved.dense, solved.whole
+    scales = (targets.share, back)
+    if weighed:
+        one = torch.ones_like(targets.share)
+        scales = (one, one)
     if dense is not None:
         dense.factor = dense.factor * back
     elif whole is not None and len(whole):
         y = targets.times(back)
-        dense = dense_rows(hidden, weight, bias, y, whole, objective, True)[1]
+        dense = dense_rows(hidden, weight, bias, y, whole, objective, True, look)[1]
     if dense is not None:
         dense.finish()
     sparse = kernels(hidden, len(weight), objective.kind, objective.parameter)
@@ -201,7 +223,7 @@ def gradients(
     if residual is None or sparse is None or every:
         d_hidden = dense.hidden if dense is not None and every else torch.zeros_like(hidden)
     else:
-        d_hidden = sparse.times(residual, targets.share, back, weight)
+        d_hidden = sparse.times(residual, *scales, weight)
     if dense is not None and not every:
         d_hidden[dense.number] = dense.hidden
     classes = rank = None  # those whose gradient is not 0, where only these are wanted
@@ -223,7 +245,7 @@ def gradients(
     if residual is not None and sparse is not None and not every:
         turned = sparse.turned(residual, len(weight)) if solved.turned is None else solved.turned
         sparse.transposed_times(
-            residual, turned, targets.share, back, hidden, d_weight, d_bias, dense is not None, rank
+            residual, turned, *scales, hidden, d_weight, d_bias, dense is not None, rank
         )
     solved.dense = None
     if objective.rank_one and len(hidden):

@@ -12,6 +12,7 @@ from maxent.torch.head import _dense
 from maxent.torch.head._layer import checked_layer, without_autocast
 from maxent.torch.head._rows import ROWS, kernels
 from maxent.torch.maps import _dispatch
+from maxent.torch.maps.entropies import as_entropy
 from maxent.torch.maps.scaling import Scaling, checked_scaling
 from torch import Tensor
 
@@ -28,11 +29,59 @@ class SparseDistribution:
         float32 or float64; 0 beyond the support, where indices are 0.
     support : int tensor (...)
         How many classes have a probability above 0.
+    num_classes : int
+        How many classes there are.
+
+    Examples
+    --------
+    >>> import torch
+    >>> p = linear_entmax(torch.tensor([[0.5], [3.0]]), torch.tensor([[1.0], [0.0], [-1.0]]), 2.0)
+    >>> p.to_dense()
+    tensor([[0.7500, 0.2500, 0.0000],
+            [1.0000, 0.0000, 0.0000]])
+    >>> p.argmax(), p.log_prob(torch.tensor([1, 1]))
+    (tensor([0, 0]), tensor([-1.3863,    -inf]))
+    >>> p.to_sparse_csr().values()
+    tensor([0.7500, 0.2500, 1.0000])
     """
 
     indices: Tensor
     probabilities: Tensor
     support: Tensor
+    num_classes: int
+
+    def to_dense(self) -> Tensor:
+        """All probabilities, (..., num_classes)."""
+        p = self.probabilities
+        return p.new_zeros(*p.shape[:-1], self.num_classes).scatter_add_(-1, self.indices, p)
+
+    def to_sparse_csr(self) -> Tensor:
+        """All probabilities as a sparse matrix (rows, num_classes), leading dimensions as one."""
+        number = torch.arange(self.indices.shape[-1], device=self.indices.device)
+        rows = self.support.numel()
+        meant = (number < self.support[..., None]).reshape(rows, len(number))
+        index = self.indices.reshape(meant.shape).masked_fill(~meant, self.num_classes)
+        index, order = index.sort(1)  # the classes of a row ascend
+        p = self.probabilities.reshape(meant.shape).gather(1, order)
+        used = index < self.num_classes
+        offsets = torch.nn.functional.pad(self.support.reshape(-1).cumsum(0), (1, 0))
+        with torch.sparse.check_sparse_tensor_invariants(False):
+            return torch.sparse_csr_tensor(
+                offsets, index[used], p[used], (rows, self.num_classes)
+            )
+
+    def argmax(self) -> Tensor:
+        """The most probable class of each row, of a row without any 0."""
+        if not self.indices.shape[-1]:
+            return torch.zeros_like(self.support)
+        return self.indices[..., 0]
+
+    def entropy(self, alpha: float = 1.0) -> Tensor:
+        """-Omega(p) of each row: Shannon's by default, Tsallis' for other alpha."""
+        chosen = as_entropy(alpha)
+        flat = self.probabilities.reshape(self.support.numel(), self.indices.shape[-1])
+        value = _dispatch.entropy_value(flat, chosen.kind, chosen.parameter)
+        return -value.reshape(self.support.shape)
 
     def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
         """n classes for each row, (..., n), drawn with replacement.
@@ -46,7 +95,7 @@ class SparseDistribution:
         drawn = torch.multinomial(flat, n, replacement=True, generator=generator)
         return self.indices.gather(-1, drawn.reshape(*self.indices.shape[:-1], n))
 
-    def log_probability(self, target: Tensor) -> Tensor:
+    def log_prob(self, target: Tensor) -> Tensor:
         """log p of a class for each row; -inf off the support."""
         same = self.indices == target[..., None]
         return (same * self.probabilities).sum(-1).log()
@@ -108,7 +157,7 @@ def linear_entmax(
     p = torch.cat([_widened(p, width) for _, p, _ in parts])
     support = torch.cat([support for _, _, support in parts])
     return SparseDistribution(
-        index.reshape(*lead, width), p.reshape(*lead, width), support.reshape(lead)
+        index.reshape(*lead, width), p.reshape(*lead, width), support.reshape(lead), len(weight)
     )
 
 

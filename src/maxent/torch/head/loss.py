@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import torch
@@ -11,12 +10,11 @@ from maxent.torch.head._layer import checked_layer
 from maxent.torch.head._objective import Objective
 from maxent.torch.head._rows import label_shares
 from maxent.torch.head._sparse import UNUSED, Targets
-from maxent.torch.head.distribution import SparseDistribution, linear_entmax
 from maxent.torch.maps._dispatch import check_labels, compute_type
 from maxent.torch.maps.entropies import Entropy, as_entropy
 from maxent.torch.maps.losses import check_reduction, check_smoothing
-from maxent.torch.maps.scaling import changed_settings, check_z_loss, checked_scaling
-from torch import Tensor, nn
+from maxent.torch.maps.scaling import check_z_loss, checked_scaling
+from torch import Tensor
 
 _NAME = "linear_fenchel_young_loss"
 
@@ -107,17 +105,11 @@ def linear_fenchel_young_loss(
             "label_smoothing gives every class a gradient: sparse_grad=True would save nothing; "
             "leave one of them out"
         )
-    index, portion = _pairs(target, hidden, ignore_index, shift)
-    if check is None:
-        check = hidden.device.type == "cpu"
-    if check and not torch.compiler.is_compiling():
-        _check_targets(index, portion, len(weight), ignore_index)
-    lead, dtype = hidden.shape[:-1], compute_type(hidden)
-    rows = hidden.reshape(-1, hidden.shape[-1]).contiguous()
-    targets = _weighed(
-        index, portion, ignore_index, reduction, label_weight, len(weight), dtype, label_smoothing
+    targets = checked_targets(
+        target, hidden, len(weight), ignore_index, reduction, label_weight, shift, check, objective
     )
-    share = targets.share
+    lead, share = hidden.shape[:-1], targets.share
+    rows = hidden.reshape(-1, hidden.shape[-1]).contiguous()
     number = _counting(share) if hidden.device.type == "cpu" else None
     if number is not None:
         rows, targets = rows.index_select(0, number), targets.take(number)
@@ -129,6 +121,29 @@ def linear_fenchel_young_loss(
     if number is not None:
         loss = loss.new_zeros(len(share)).index_copy(0, number, loss)
     return loss.reshape(lead)
+
+
+def checked_targets(
+    target: Tensor | tuple[Tensor, Tensor],
+    hidden: Tensor,
+    classes: int,
+    ignore_index: int,
+    reduction: str,
+    label_weight: Tensor | None,
+    shift: int,
+    check: bool | None,
+    objective: Objective,
+) -> Targets:
+    """What rows should be and how much they count, or an error in words."""
+    index, portion = _pairs(target, hidden, ignore_index, shift)
+    if check is None:
+        check = hidden.device.type == "cpu"
+    if check and not torch.compiler.is_compiling():
+        _check_targets(index, portion, classes, ignore_index)
+    return _weighed(
+        index, portion, ignore_index, reduction, label_weight, classes, compute_type(hidden),
+        objective.label_smoothing,
+    )  # fmt: skip
 
 
 def checked_objective(
@@ -270,145 +285,4 @@ def _check_targets(index: Tensor, portion: Tensor | None, classes: int, ignore_i
         raise ValueError(
             f"row {row} of the proportions is not on the simplex: its smallest portion is "
             f"{float(y[row].min()):.6g} and they sum to {float(y[row].sum()):.6g}"
-        )
-
-
-class LinearFenchelYoungLoss(nn.Module):
-    """``linear_fenchel_young_loss`` with a weight (num_classes, in_features) of its own.
-
-    For tied embeddings set ``head.weight = embedding.weight``.
-
-    Parameters
-    ----------
-    in_features : int
-        Size of the hidden vectors.
-    num_classes : int
-        Number of classes.
-    entropy : str, float or Entropy, default "entmax15"
-        "shannon" (cross-entropy), "sparsemax", "entmax15", a number `alpha >= 1`, or ``Shannon()``,
-        ``Tsallis(alpha)``, ``NormEntropy(q)``.
-    bias : bool, default False
-        Whether there is a constant for each class.
-    ignore_index : int, default -100
-        Label of rows that do not count.
-    reduction : "mean", "sum" or "none", default "mean"
-        "mean" is over the rows that count.
-    label_weight : tensor (n_classes,), default None
-        One number per class. A row counts as much as its class (with proportions: their mean
-        weight), and "mean" divides by the sum of these.
-    shift : int, default 0
-        hidden[..., t, :] is to predict target[..., t + shift]; the last ``shift`` places have
-        nothing to predict and do not count.
-    sparse_grad : bool, default False
-        Whether the gradient of ``weight`` has only the rows that are not 0, as a sparse tensor, for
-        optimizers that take one; not under ``torch.compile``.
-    check : bool, default None
-        Whether to refuse labels out of range and portions that do not sum to 1. None is on CPU
-        alone: on CUDA it would wait for the device, and there the loss of such a label is NaN.
-    label_smoothing : float, default 0.0
-        epsilon in `(1 - epsilon) L(x; y) + epsilon / C sum_c L(x; c)`, each class times its weight,
-        as in ``fenchel_young_loss``. The gradient is still p - y and a matrix of rank one; with a
-        ``soft_cap`` every class has one, and rows are solved as a whole, some at a time.
-    temperature : float, default 1.0
-        T: the loss is of `x = s / T` for scores `s = W h + b`.
-    soft_cap : float, default None
-        c: the loss is of `x = c tanh(s / c) / T`, which no large score leaves.
-    z_loss : float, default 0.0
-        Adds this times `Omega*(x)^2` to each loss, which is the z-loss for Shannon's entropy.
-    device : device, default None
-        Where the weights are.
-    dtype : dtype, default None
-        Type of the weights.
-
-    Examples
-    --------
-    >>> import torch
-    >>> head = LinearFenchelYoungLoss(8, 100, "sparsemax")
-    >>> loss = head(torch.randn(2, 5, 8), torch.randint(100, (2, 5)))
-    >>> loss.backward()
-    >>> loss.shape, head.weight.grad.shape
-    (torch.Size([]), torch.Size([100, 8]))
-    """
-
-    def __init__(
-        self,
-        in_features: int,
-        num_classes: int,
-        entropy: str | float | Entropy = "entmax15",
-        bias: bool = False,
-        ignore_index: int = -100,
-        reduction: str = "mean",
-        label_weight: Tensor | None = None,
-        shift: int = 0,
-        sparse_grad: bool = False,
-        check: bool | None = None,
-        label_smoothing: float = 0.0,
-        temperature: float = 1.0,
-        soft_cap: float | None = None,
-        z_loss: float = 0.0,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__()
-        check_reduction(reduction)
-        check_smoothing(label_smoothing)
-        check_z_loss(z_loss)
-        checked_scaling(temperature, soft_cap, dtype, "LinearFenchelYoungLoss")
-        self.entropy = as_entropy(entropy)
-        self.ignore_index, self.reduction, self.shift = ignore_index, reduction, shift
-        self.sparse_grad, self.check = sparse_grad, check
-        self.label_smoothing, self.temperature = label_smoothing, temperature
-        self.soft_cap, self.z_loss = soft_cap, z_loss
-        self.weight = nn.Parameter(
-            torch.empty(num_classes, in_features, device=device, dtype=dtype)
-        )
-        self.bias = (
-            nn.Parameter(torch.empty(num_classes, device=device, dtype=dtype)) if bias else None
-        )
-        self.label_weight: Tensor | None
-        self.register_buffer("label_weight", label_weight)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """As ``torch.nn.Linear``."""
-        bound = 1 / math.sqrt(max(self.weight.shape[1], 1))
-        nn.init.uniform_(self.weight, -bound, bound)
-        if self.bias is not None:
-            nn.init.uniform_(self.bias, -bound, bound)
-
-    def extra_repr(self) -> str:
-        """Sizes, entropy, and what is not as by default."""
-        classes, features = self.weight.shape
-        shown = (
-            f"in_features={features}, num_classes={classes}, {self.entropy}, "
-            f"bias={self.bias is not None}, reduction={self.reduction!r}"
-        )
-        return shown + changed_settings(self)
-
-    def forward(self, hidden: Tensor, target: Tensor | tuple[Tensor, Tensor]) -> Tensor:
-        """The loss."""
-        return linear_fenchel_young_loss(
-            hidden,
-            self.weight,
-            target,
-            self.entropy,
-            self.bias,
-            self.ignore_index,
-            self.reduction,
-            self.label_weight,
-            self.shift,
-            self.sparse_grad,
-            self.check,
-            self.label_smoothing,
-            self.temperature,
-            self.soft_cap,
-            self.z_loss,
-        )
-
-    def predict(self, hidden: Tensor) -> SparseDistribution:
-        """The sparse distribution over classes; see ``linear_entmax``."""
-        if self.entropy.kind != "tsallis":
-            raise NotImplementedError(f"no sparse distributions of {self.entropy}")
-        return linear_entmax(
-            hidden, self.weight, self.entropy.parameter, self.bias, self.temperature, self.soft_cap
         )

@@ -124,8 +124,10 @@ def fenchel_young_loss(
         loss = apply_loss(rows, targets, kind, parameter, ignore_index, check)
         loss = loss if weight is None else loss * share
     if z_loss:
-        counts = _smoothed_shares(share, ignored(targets, ignore_index), weight, label_smoothing)
-        loss = loss + z_loss * counts * _conjugate(rows, kind, parameter).square()
+        void = ignored(targets, ignore_index)
+        counts = _smoothed_shares(share, void, weight, label_smoothing)
+        conjugate = _conjugate(rows.masked_fill(void[:, None], 0), kind, parameter)
+        loss = loss + z_loss * counts * conjugate.square()
     if reduction == "none":
         return loss.reshape(moved.shape[:-1])
     return loss.sum() / _divisor(share) if reduction == "mean" else loss.sum()
