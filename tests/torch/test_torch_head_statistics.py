@@ -94,9 +94,7 @@ def compare(found, given, right, p, wide, target, tolerance):
 def test_as_whole_rows(alpha, settings, device):  # noqa: F811
     given = layer(13, 8, 300, dtype=torch.float64, device=device)
     target = labels(given, alpha, settings)
-    found = mt.linear_statistics(
-        *given[:2], target, alpha, given[2], top_k=3, **settings
-    )
+    found = mt.linear_statistics(*given[:2], target, alpha, given[2], top_k=3, **settings)
     compare(found, given, *dense(given, target, alpha, settings), target, 1e-8)
     assert found.probability[:-1:2].all()
 

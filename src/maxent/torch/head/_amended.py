@@ -2,8 +2,8 @@
 
 A row's loss is then `share (L + z Omega*(x)^2)` with `Omega*(x) = L + <x, y> - Omega(y)`, and its
 gradient by the scores s is `share ((1 + 2 z Omega*) p - y) dx/ds`: it has the entries of p - y.
-Smoothed labels add `spread (e w_mean (<x, y> - Omega(y)) - e/K <w, x>)`, whose first part takes from
-y and whose second has the same coefficients in every row: a matrix of rank one.
+Smoothed labels add `spread (e w_mean (<x, y> - Omega(y)) - e/K <w, x>)`, whose first part takes
+from y and whose second has the same coefficients in every row: a matrix of rank one.
 """
 
 from __future__ import annotations
@@ -76,9 +76,7 @@ def _level(p: Tensor, residual: SparseRows, conjugate: Tensor, objective: Object
     return conjugate - (mass - 1) / objective.parameter
 
 
-def support_scores(
-    p: Tensor, row: Tensor, level: Tensor, objective: Objective
-) -> Tensor:
+def support_scores(p: Tensor, row: Tensor, level: Tensor, objective: Objective) -> Tensor:
     """The scores of the support, which p determines up to a number of each row."""
     a = objective.parameter - 1
     return level[row] + torch.expm1(a * torch.where(p > 0, p, 1).log()) / a

@@ -61,9 +61,7 @@ class HeadLoss(torch.autograd.Function):
         targets = Targets(index, portion, share, kept, spread, label_weight)
         objective = Objective.of(kind, numbers)
         with without_autocast(hidden):
-            solved = solve(
-                hidden, weight, bias, targets, objective, wanted and total, sparse_grad
-            )
+            solved = solve(hidden, weight, bias, targets, objective, wanted and total, sparse_grad)
         ctx.objective, ctx.sparse_grad, ctx.solved = objective, sparse_grad, solved
         ctx.save_for_backward(hidden, weight, bias, *targets.tensors())
         return solved.loss.sum() if total else solved.loss.clone()

@@ -20,8 +20,19 @@ from maxent.torch.maps import _dispatch
 from maxent.torch.maps.scaling import Scaling
 from torch import Tensor
 
-Look = Callable[..., None]
 ROOM = 1 << 28  # bytes of scores that are there at a time
+
+
+@dataclass(frozen=True)
+class View:
+    """What is shown the scores and residuals of rows, which it may add to.
+
+    see : takes scores, residuals, which rows they are, and what residuals are multiplied by later.
+    size : how large what it adds can be, before that.
+    """
+
+    see: Callable[..., None]
+    size: float | Tensor = 0.0
 
 
 @dataclass
@@ -73,21 +84,22 @@ def losses(
     targets: Targets,
     objective: Objective,
     number: Tensor | None,
-    look: Look | None = None,
+    view: View | None = None,
 ) -> tuple[Tensor, DenseRows | None]:
     """The losses of the rows, each times its share, and the gradients of their sum.
 
     number : which rows they are, where gradients are wanted.
-    look : is shown the scores and residuals of rows, which it may add to, and where these are.
     """
     dtype = _dispatch.compute_type(hidden)
     if hidden.device.type == "cpu" and hidden.dtype != dtype:
-        return _losses_in(dtype, hidden, weight, bias, targets, objective, number, look)
+        return _losses_in(dtype, hidden, weight, bias, targets, objective, number, view)
     total = torch.zeros(len(hidden), dtype=dtype, device=hidden.device)
     factor = torch.ones((), dtype=dtype, device=hidden.device)
     share = targets.share
     if hidden.dtype == torch.float16 and len(share):
-        factor = share.abs().amax().clamp_min(1e-30 if look is None else 1)  # float16 has no room for small numbers
+        # float16 has no room for small numbers
+        size = share.abs().amax().clamp_min(1e-30)
+        factor = size if view is None else torch.maximum(size, factor * view.size)
     relative = targets.times(1 / factor)
     gradient = None
     if number is not None:
@@ -97,7 +109,7 @@ def losses(
     for rows in blocks(hidden, weight, objective.scaling):
         total[rows], residual = _block(
             linear(hidden[rows], weight, bias), relative.take(rows), objective,
-            None if look is None else partial(look, rows=rows, factor=factor),
+            None if view is None else partial(view.see, rows=rows, factor=factor),
         )  # fmt: skip
         if gradient is not None:
             torch.mm(residual, weight, out=gradient.hidden[rows])
@@ -128,7 +140,7 @@ def _block(
     scores: Tensor,
     targets: Targets,
     objective: Objective,
-    look: Callable[[Tensor, Tensor], None] | None,
+    see: Callable[[Tensor, Tensor], None] | None,
 ) -> tuple[Tensor, Tensor]:
     """Losses and gradients of rows of scores, times their shares."""
     kind, parameter, scaling = objective.kind, objective.parameter, objective.scaling
@@ -140,7 +152,7 @@ def _block(
     else:
         loss, residual = _dispatch.loss(x, label, kind, parameter, -1, False)
         loss, residual = loss * share, residual.mul_(share[:, None].to(residual.dtype))
-    if target.shape[1] == 1 and objective.plain and look is None:
+    if target.shape[1] == 1 and objective.plain and see is None:
         return loss, residual
     # from the first class alone to all of y
     at, part = target.clamp(0, x.shape[1] - 1), portion.clone()
@@ -162,8 +174,8 @@ def _block(
     residual.scatter_add_(1, at, -taken.to(residual.dtype))
     if objective.dense:
         loss = _smoothed(x, residual, loss, own, targets, objective)
-    if look is not None:
-        look(x, residual)
+    if see is not None:
+        see(x, residual)
     if not scaling.plain:
         residual.mul_(scaling.slope(x))
     return loss, residual.to(scores.dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from maxent.torch.maps.scaling import Scaling
+from maxent.torch.maps.scaling import PLAIN, Scaling
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Objective:
 
     kind: str
     parameter: float
-    scaling: Scaling = Scaling()
+    scaling: Scaling = PLAIN
     label_smoothing: float = 0.0
     z_loss: float = 0.0
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from types import ModuleType
 
 import torch
 from maxent.torch.head import _dense, _plain_scores
 from maxent.torch.head._amended import add_smoothing, amended, smoothed
-from maxent.torch.head._dense import DenseRows
+from maxent.torch.head._dense import DenseRows, View
 from maxent.torch.head._objective import Objective
 from maxent.torch.head._sparse import SparseRows, Targets, Turned
 from maxent.torch.maps import _dispatch
@@ -82,12 +82,12 @@ def solve(
     objective: Objective,
     gradients: bool,
     sparse_grad: bool = False,
-    look: _dense.Look | None = None,
+    view: View | None = None,
 ) -> Solved:
     """All losses.
 
     gradients : whether those of their sum are wanted, of whole rows now.
-    look : is shown the scores of whole rows, see ``_dense.losses``; the others keep their entries.
+    view : is shown the scores of whole rows, see ``_dense.losses``; the others keep their entries.
     """
     sparse = kernels(hidden, len(weight), objective.kind, objective.parameter)
     if sparse is not None and len(hidden) and not objective.dense:
@@ -109,7 +109,7 @@ def solve(
         loss = parts[0][0] if len(parts) == 1 else torch.cat([loss for loss, *_ in parts])
         residual = SparseRows.joined([part for _, part, *_ in parts])
         solved = Solved(loss, residual)
-        if look is not None:
+        if view is not None:
             solved.entries = SparseRows.joined([entries for *_, entries in parts])
         whole = [
             block * ROWS + number
@@ -128,7 +128,7 @@ def solve(
         solved.whole = targets.share.nonzero()[:, 0]
     if solved.whole is not None and len(solved.whole):
         solved.loss[solved.whole], solved.dense = dense_rows(
-            hidden, weight, bias, targets, solved.whole, objective, gradients, look
+            hidden, weight, bias, targets, solved.whole, objective, gradients, view
         )
     if objective.rank_one and len(hidden):
         own = scores_at(hidden, weight, bias, targets.index, objective)
@@ -175,15 +175,15 @@ def dense_rows(
     number: Tensor,
     objective: Objective,
     gradients: bool,
-    look: _dense.Look | None = None,
+    view: View | None = None,
 ) -> tuple[Tensor, DenseRows | None]:
     """Losses of the rows ``number``, times their shares, and gradients of their sum."""
     every = len(number) == len(hidden)
     some = hidden if every else hidden[number]
     y = targets if every else targets.take(number)
-    if look is not None:
-        look = partial(look, number)
-    return _dense.losses(some, weight, bias, y, objective, number if gradients else None, look)
+    if view is not None:
+        view = replace(view, see=partial(view.see, number))
+    return _dense.losses(some, weight, bias, y, objective, number if gradients else None, view)
 
 
 def gradients(
@@ -195,14 +195,14 @@ def gradients(
     objective: Objective,
     back: Tensor,
     sparse_grad: bool = False,
-    look: _dense.Look | None = None,
+    view: View | None = None,
     weighed: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Gradients of hidden, weight and bias; that of the weight has few rows with ``sparse_grad``.
 
     back : what comes back to the sum of the losses, or to each of them. ``solved.dense`` belongs
         to the sum; it and ``solved.blank`` are used up.
-    look : is shown the scores and residuals of whole rows, see ``_dense.losses``.
+    view : is shown the scores and residuals of whole rows, see ``_dense.losses``.
     weighed : whether the entries of the residual have their shares and what comes back.
     """
     back = back.contiguous()
@@ -215,7 +215,7 @@ def gradients(
         dense.factor = dense.factor * back
     elif whole is not None and len(whole):
         y = targets.times(back)
-        dense = dense_rows(hidden, weight, bias, y, whole, objective, True, look)[1]
+        dense = dense_rows(hidden, weight, bias, y, whole, objective, True, view)[1]
     if dense is not None:
         dense.finish()
     sparse = kernels(hidden, len(weight), objective.kind, objective.parameter)

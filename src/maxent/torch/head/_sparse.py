@@ -98,9 +98,7 @@ class SparseRows:
 
     def sums(self, x: Tensor) -> Tensor:
         """Of numbers of the entries, for each row, in their order."""
-        total: Tensor = torch.segment_reduce(
-            x, "sum", offsets=self.offsets, initial=0, unsafe=True
-        )
+        total: Tensor = torch.segment_reduce(x, "sum", offsets=self.offsets, initial=0, unsafe=True)
         return total
 
     def trimmed(self) -> SparseRows:

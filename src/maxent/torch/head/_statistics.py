@@ -7,10 +7,12 @@ support: gradients have the entries of p, like that of the loss.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
 from maxent.torch.head._amended import support_scores
+from maxent.torch.head._dense import View
 from maxent.torch.head._layer import without_autocast
 from maxent.torch.head._objective import Objective
 from maxent.torch.head._rows import Solved, gradients, scores_at, solve
@@ -159,7 +161,7 @@ class HeadStatistics(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         seen = Seen(targets, objective, k)
         with without_autocast(hidden):
-            solved = solve(hidden, weight, bias, targets, objective, False, False, seen.look)
+            solved = solve(hidden, weight, bias, targets, objective, False, False, View(seen.look))
         if solved.entries is not None:
             solved.entries = solved.entries.trimmed()
             assert solved.residual is not None
@@ -190,11 +192,9 @@ class HeadStatistics(torch.autograd.Function):
             value = _together(hidden, weight, bias, solved, targets, objective, seen, g_loss, g)
             solved.residual = replace(solved.residual, value=value)
 
-        def pull(*given: Any, **settings: Any) -> None:
-            seen.pull(g, *given, **settings)
-
+        view = View(partial(seen.pull, g), g.abs().amax() if len(g) else 0.0)
         made = gradients(
-            hidden, weight, bias, targets, solved, objective, g_loss, look=pull, weighed=True
+            hidden, weight, bias, targets, solved, objective, g_loss, view=view, weighed=True
         )
         return *made, None, None, None
 

@@ -34,7 +34,7 @@ from maxent.torch.maps._triton import (
     _sums,
     _widened,
 )
-from maxent.torch.maps.scaling import Scaling
+from maxent.torch.maps.scaling import PLAIN, Scaling
 from torch import Tensor
 
 __all__ = [
@@ -424,7 +424,7 @@ def candidates(
     alpha: float,
     first: int = 0,
     share: Tensor | None = None,
-    scaling: Scaling = Scaling(),
+    scaling: Scaling = PLAIN,
 ) -> tuple[Candidates | None, Look]:
     """The classes of each row that can be in its support, with their exact scores.
 

@@ -41,8 +41,6 @@ class SparseDistribution:
             [1.0000, 0.0000, 0.0000]])
     >>> p.argmax(), p.log_prob(torch.tensor([1, 1]))
     (tensor([0, 0]), tensor([-1.3863,    -inf]))
-    >>> p.to_sparse_csr().values()
-    tensor([0.7500, 0.2500, 1.0000])
     """
 
     indices: Tensor
@@ -66,9 +64,7 @@ class SparseDistribution:
         used = index < self.num_classes
         offsets = torch.nn.functional.pad(self.support.reshape(-1).cumsum(0), (1, 0))
         with torch.sparse.check_sparse_tensor_invariants(False):
-            return torch.sparse_csr_tensor(
-                offsets, index[used], p[used], (rows, self.num_classes)
-            )
+            return torch.sparse_csr_tensor(offsets, index[used], p[used], (rows, self.num_classes))
 
     def argmax(self) -> Tensor:
         """The most probable class of each row, of a row without any 0."""

@@ -113,9 +113,7 @@ def linear_fenchel_young_loss(
     number = _counting(share) if hidden.device.type == "cpu" else None
     if number is not None:
         rows, targets = rows.index_select(0, number), targets.take(number)
-    loss = apply_head(
-        rows, weight, bias, targets, objective, reduction != "none", sparse_grad
-    )
+    loss = apply_head(rows, weight, bias, targets, objective, reduction != "none", sparse_grad)
     if reduction != "none":
         return loss
     if number is not None:
@@ -160,9 +158,7 @@ def checked_objective(
     check_smoothing(label_smoothing)
     check_z_loss(z_loss)
     scaling = checked_scaling(temperature, soft_cap, hidden.dtype, name)
-    return Objective(
-        chosen.kind, chosen.parameter, scaling, float(label_smoothing), float(z_loss)
-    )
+    return Objective(chosen.kind, chosen.parameter, scaling, float(label_smoothing), float(z_loss))
 
 
 def _counting(share: Tensor) -> Tensor | None:

@@ -128,7 +128,7 @@ def linear_statistics(
     """
     if torch.compiler.is_compiling():
         raise NotImplementedError(
-            f"{_NAME} is not for torch.compile: call it outside, or linear_fenchel_young_loss inside"
+            f"{_NAME} is not for torch.compile: call it outside of what is compiled"
         )
     hidden, weight, bias = checked_layer(hidden, weight, bias, _NAME)
     objective = checked_objective(
@@ -153,13 +153,14 @@ def linear_statistics(
     )
     lead = hidden.shape[:-1]
     rows = hidden.reshape(-1, hidden.shape[-1]).contiguous()
-    *numbers, support, top, p = HeadStatistics.apply(rows, weight, bias, targets, objective, top_k)
-    used = targets.share != 0
-    return RowStatistics(
-        *(x.reshape(lead) for x in numbers),
-        ((top[:, 0] == targets.index[:, 0]) & used).reshape(lead),
-        support.reshape(lead),
-        top.reshape(*lead, top_k),
-        p.reshape(*lead, top_k),
-        used.reshape(lead),
+    loss, probability, log, entropies, support, top, p = HeadStatistics.apply(
+        rows, weight, bias, targets, objective, top_k
     )
+    used = targets.share != 0
+    correct = (top[:, 0] == targets.index[:, 0]) & used
+    each = (loss, probability, log, entropies, correct, support)
+    loss, probability, log, entropies, correct, support = (x.reshape(lead) for x in each)
+    return RowStatistics(
+        loss, probability, log, entropies, correct, support, top.reshape(*lead, top_k),
+        p.reshape(*lead, top_k), used.reshape(lead),
+    )  # fmt: skip

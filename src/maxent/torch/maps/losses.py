@@ -212,9 +212,7 @@ def _smoothed(
     return total[:, 0].masked_fill(empty, 0) * loss + constant.masked_fill(empty, 0)
 
 
-def _smoothed_shares(
-    share: Tensor, void: Tensor, weight: Tensor | None, epsilon: float
-) -> Tensor:
+def _smoothed_shares(share: Tensor, void: Tensor, weight: Tensor | None, epsilon: float) -> Tensor:
     """What the conjugate of each row is multiplied by."""
     mean = 1.0 if weight is None else weight.mean()
     return (share + epsilon * (mean - share)).masked_fill(void, 0)

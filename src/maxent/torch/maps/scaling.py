@@ -58,6 +58,9 @@ class Scaling:
         return torch.where(x.abs() <= 2 * self.bound, flat, 0)  # -inf and NaN have none
 
 
+PLAIN = Scaling()
+
+
 def checked_scaling(
     temperature: float, soft_cap: float | None, dtype: torch.dtype | None, name: str
 ) -> Scaling:
