@@ -116,7 +116,8 @@ def test_gradcheck(settings):
 
 def test_in_blocks(monkeypatch, device):  # noqa: F811
     monkeypatch.setattr(_rows, "ROWS", 7)
-    monkeypatch.setattr(_dense, "ROOM", 7 * 600)
+    for name, value in {"ROOM": 7 * 600, "ROOM_ON_CPU": 7 * 600, "FEWEST": 2}.items():
+        monkeypatch.setattr(_dense, name, value)
     for spread in (4.0, 1e-3):
         given = layer(20, 8, 600, spread=spread, device=device)
         target = torch.randint(600, (20,), device=device)

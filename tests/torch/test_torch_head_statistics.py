@@ -102,7 +102,8 @@ def test_as_whole_rows(alpha, settings, device):  # noqa: F811
 @pytest.mark.parametrize("spread", [4.0, 1e-3])
 def test_in_blocks_and_float32(spread, monkeypatch, device):  # noqa: F811
     monkeypatch.setattr(_rows, "ROWS", 5)
-    monkeypatch.setattr(_dense, "ROOM", 5 * 900)
+    for name, value in {"ROOM": 5 * 900, "ROOM_ON_CPU": 5 * 900, "FEWEST": 2}.items():
+        monkeypatch.setattr(_dense, name, value)
     for settings in SETTINGS[:3]:
         given = layer(13, 8, 900, spread=spread, device=device)
         target = labels(given, 1.5, settings)

@@ -21,6 +21,8 @@ from maxent.torch.maps.scaling import Scaling
 from torch import Tensor
 
 ROOM = 1 << 28  # bytes of scores that are there at a time
+ROOM_ON_CPU = 1 << 24
+FEWEST = 64  # rows at a time on CPU, where the gradient of the weight is read for each
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,8 @@ class DenseRows:
 def blocks(hidden: Tensor, weight: Tensor, scaling: Scaling) -> list[slice]:
     """Rows that fit together."""
     dtype = hidden.dtype if scaling.plain else _dispatch.compute_type(hidden)
-    size = max(ROOM // max(len(weight) * dtype.itemsize, 1), 1)
+    room, least = (ROOM_ON_CPU, FEWEST) if hidden.device.type == "cpu" else (ROOM, 1)
+    size = max(room // max(len(weight) * dtype.itemsize, 1), least)
     return [slice(first, first + size) for first in range(0, len(hidden), size)]
 
 
