@@ -98,7 +98,7 @@ def smoothed(
     assert targets.spread is not None
     dtype, epsilon = loss.dtype, objective.label_smoothing
     importance = class_weights(targets, len(weight), dtype)
-    total = hidden.to(dtype) @ _weighted_sum(weight, importance)
+    total = hidden.to(dtype) @ weighted_sum(weight, importance)
     if bias is not None:
         total = total + torch.where(importance == 0, 0, importance * bias.to(dtype)).sum()
     total = total / objective.scaling.temperature
@@ -117,16 +117,21 @@ def add_smoothing(
     targets: Targets,
     objective: Objective,
     back: Tensor,
+    classes: int | None = None,
 ) -> None:
-    """What smoothing adds to the gradients of hidden, weight and bias, in place: rank one."""
+    """What smoothing adds to the gradients of hidden, weight and bias, in place: rank one.
+
+    classes : how many there are, where ``weight`` has some of them.
+    """
     assert targets.spread is not None
     d_hidden, d_weight, d_bias = made
     dtype = targets.spread.dtype
     importance = class_weights(targets, len(weight), dtype)
-    scale = objective.label_smoothing / len(weight) / objective.scaling.temperature
+    count = len(weight) if classes is None else classes
+    scale = objective.label_smoothing / count / objective.scaling.temperature
     rows = scale * targets.spread * back
     d_hidden.addr_(
-        rows.to(d_hidden.dtype), _weighted_sum(weight, importance).to(d_hidden.dtype), alpha=-1
+        rows.to(d_hidden.dtype), weighted_sum(weight, importance).to(d_hidden.dtype), alpha=-1
     )
     used = hidden.to(dtype).masked_fill((targets.spread == 0)[:, None], 0)
     d_weight.addr_(importance.to(d_weight.dtype), (rows @ used).to(d_weight.dtype), alpha=-1)
@@ -141,7 +146,7 @@ def class_weights(targets: Targets, classes: int, dtype: torch.dtype) -> Tensor:
     return targets.label_weight.to(dtype)
 
 
-def _weighted_sum(weight: Tensor, importance: Tensor) -> Tensor:
+def weighted_sum(weight: Tensor, importance: Tensor) -> Tensor:
     """importance times weight, summed over the classes in the type of the first."""
     size = max(_AT_ONCE // max(weight.shape[1], 1), 1)
     total = importance.new_zeros(weight.shape[1])

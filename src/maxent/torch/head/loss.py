@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import torch
+import torch.distributed as dist
 from maxent.torch.head._autograd import apply_head
 from maxent.torch.head._layer import checked_layer
 from maxent.torch.head._objective import Objective
+from maxent.torch.head._parallel import ParallelLoss
 from maxent.torch.head._rows import label_shares
+from maxent.torch.head._shards import Shards, agreed_shards, check_group
 from maxent.torch.head._sparse import UNUSED, Targets
 from maxent.torch.maps._dispatch import check_labels, compute_type
 from maxent.torch.maps.entropies import Entropy, as_entropy
 from maxent.torch.maps.losses import check_reduction, check_smoothing
 from maxent.torch.maps.scaling import check_z_loss, checked_scaling
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
 
 _NAME = "linear_fenchel_young_loss"
 
@@ -35,6 +42,7 @@ def linear_fenchel_young_loss(
     temperature: float = 1.0,
     soft_cap: float | None = None,
     z_loss: float = 0.0,
+    group: ProcessGroup | None = None,
 ) -> Tensor:
     """`Omega*(x) + Omega(y) - <x, y>` of the scores `x = W h + b`, which are never there at once.
 
@@ -82,6 +90,11 @@ def linear_fenchel_young_loss(
         c: the loss is of `x = c tanh(s / c) / T`, which no large score leaves.
     z_loss : float, default 0.0
         Adds this times `Omega*(x)^2` to each loss, which is the z-loss for Shannon's entropy.
+    group : torch.distributed.ProcessGroup, default None
+        The processes that share the vocabulary: ``weight`` and ``bias`` have the classes of this
+        process, in the order of ranks, and all else is the same in each of them. Labels, and
+        ``label_weight``, count all classes. The loss and the gradient of ``hidden`` are the same in
+        all. None is no group.
 
     Notes
     -----
@@ -96,7 +109,14 @@ def linear_fenchel_young_loss(
     tensor(0.5000)
     """
     check_reduction(reduction)
-    hidden, weight, bias = checked_layer(hidden, weight, bias, _NAME)
+    shards = None
+    if group is not None:
+        hidden, weight, bias, shards = _shared_layer(
+            hidden, weight, bias, target, ignore_index, shift, group
+        )
+    else:
+        hidden, weight, bias = checked_layer(hidden, weight, bias, _NAME)
+    classes = len(weight) if shards is None else shards.classes
     objective = checked_objective(
         entropy, temperature, soft_cap, label_smoothing, z_loss, hidden, _NAME
     )
@@ -105,20 +125,69 @@ def linear_fenchel_young_loss(
             "label_smoothing gives every class a gradient: sparse_grad=True would save nothing; "
             "leave one of them out"
         )
+    if shards is not None:
+        _check_parallel(objective, sparse_grad)
     targets = checked_targets(
-        target, hidden, len(weight), ignore_index, reduction, label_weight, shift, check, objective
+        target, hidden, classes, ignore_index, reduction, label_weight, shift, check, objective
     )
     lead, share = hidden.shape[:-1], targets.share
     rows = hidden.reshape(-1, hidden.shape[-1]).contiguous()
     number = _counting(share) if hidden.device.type == "cpu" else None
     if number is not None:
         rows, targets = rows.index_select(0, number), targets.take(number)
-    loss = apply_head(rows, weight, bias, targets, objective, reduction != "none", sparse_grad)
+    loss: Tensor
+    if shards is None:
+        loss = apply_head(rows, weight, bias, targets, objective, reduction != "none", sparse_grad)
+    else:
+        loss = ParallelLoss.apply(
+            rows, weight, bias, targets, objective, shards, reduction != "none"
+        )
     if reduction != "none":
         return loss
     if number is not None:
         loss = loss.new_zeros(len(share)).index_copy(0, number, loss)
     return loss.reshape(lead)
+
+
+def _shared_layer(
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    target: Tensor | tuple[Tensor, Tensor],
+    ignore_index: int,
+    shift: int,
+    group: ProcessGroup,
+) -> tuple[Tensor, Tensor, Tensor | None, Shards | None]:
+    """The checked layer, and the shards; None in a group of one.
+
+    An error of one process is one of all: none waits for another that has gone.
+    """
+    if torch.compiler.is_compiling():
+        raise NotImplementedError("a group is not for torch.compile: leave out one of them")
+    check_group(group)
+    layer, index, error = (hidden, weight, bias), None, None
+    try:
+        index, _ = _pairs(target, hidden, ignore_index, shift)
+        # what the shards have together is looked at by all
+        alone = weight.ndim != 2 or (len(weight) and hidden.shape[-1:] == weight.shape[1:])
+        if alone or hidden.dtype != weight.dtype:
+            layer = checked_layer(hidden, weight, bias, _NAME)
+    except Exception as caught:
+        error = caught
+    shards = agreed_shards(group, layer[0], layer[1], index, error)
+    return *layer, shards if dist.get_world_size(group) > 1 else None
+
+
+def _check_parallel(objective: Objective, sparse_grad: bool) -> None:
+    if sparse_grad:
+        raise NotImplementedError("sparse_grad=True is not for a group: leave it out there")
+    if objective.kind != "tsallis":
+        raise NotImplementedError("a group is for Shannon and Tsallis entropies, not for norms")
+    if objective.dense:
+        raise NotImplementedError(
+            "label_smoothing with a soft_cap gives every class of every row a gradient of its own "
+            "and is not for a group: leave out one of them"
+        )
 
 
 def checked_targets(

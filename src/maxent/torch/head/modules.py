@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import torch
 from maxent.torch.head.distribution import SparseDistribution, linear_entmax
@@ -12,6 +13,9 @@ from maxent.torch.maps.entropies import Entropy, as_entropy
 from maxent.torch.maps.losses import check_reduction, check_smoothing
 from maxent.torch.maps.scaling import changed_settings, check_z_loss, checked_scaling
 from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
 
 
 class LinearFenchelYoungLoss(nn.Module):
@@ -56,6 +60,9 @@ class LinearFenchelYoungLoss(nn.Module):
         c: the loss is of `x = c tanh(s / c) / T`, which no large score leaves.
     z_loss : float, default 0.0
         Adds this times `Omega*(x)^2` to each loss, which is the z-loss for Shannon's entropy.
+    group : torch.distributed.ProcessGroup, default None
+        The processes that share the vocabulary, see ``linear_fenchel_young_loss``; ``num_classes``
+        is then how many classes this process has.
     device : device, default None
         Where the weights are.
     dtype : dtype, default None
@@ -87,6 +94,7 @@ class LinearFenchelYoungLoss(nn.Module):
         temperature: float = 1.0,
         soft_cap: float | None = None,
         z_loss: float = 0.0,
+        group: ProcessGroup | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -99,7 +107,7 @@ class LinearFenchelYoungLoss(nn.Module):
         self.ignore_index, self.reduction, self.shift = ignore_index, reduction, shift
         self.sparse_grad, self.check = sparse_grad, check
         self.label_smoothing, self.temperature = label_smoothing, temperature
-        self.soft_cap, self.z_loss = soft_cap, z_loss
+        self.soft_cap, self.z_loss, self.group = soft_cap, z_loss, group
         self.weight = nn.Parameter(
             torch.empty(num_classes, in_features, device=device, dtype=dtype)
         )
@@ -144,10 +152,12 @@ class LinearFenchelYoungLoss(nn.Module):
             self.temperature,
             self.soft_cap,
             self.z_loss,
+            self.group,
         )
 
     def statistics(self, hidden: Tensor, target: Tensor, top_k: int = 1) -> RowStatistics:
         """Losses, probabilities and entropies row by row; see ``linear_statistics``."""
+        self._check_whole("statistics")
         return linear_statistics(
             hidden,
             self.weight,
@@ -167,8 +177,16 @@ class LinearFenchelYoungLoss(nn.Module):
 
     def predict(self, hidden: Tensor) -> SparseDistribution:
         """The sparse distribution over classes; see ``linear_entmax``."""
+        self._check_whole("predict")
         if self.entropy.kind != "tsallis":
             raise NotImplementedError(f"no sparse distributions of {self.entropy}")
         return linear_entmax(
             hidden, self.weight, self.entropy.parameter, self.bias, self.temperature, self.soft_cap
         )
+
+    def _check_whole(self, what: str) -> None:
+        if self.group is not None:
+            raise NotImplementedError(
+                f"{what} needs all classes, and this process has {len(self.weight)} of them: "
+                "gather the weights of the group"
+            )

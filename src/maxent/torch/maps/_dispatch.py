@@ -277,6 +277,11 @@ def plain_vjp(
     return _derivatives.vjp(kind, rows, cotangent, _column(parameter, parameters, rows)).to(p.dtype)
 
 
+def conjugate(rows: Tensor, kind: str, parameter: float) -> tuple[Tensor, Tensor, Tensor]:
+    """The map, the largest score of each row and what the conjugate exceeds it by."""
+    return _conjugate(rows, kind, parameter, None)
+
+
 def _conjugate(
     rows: Tensor, kind: str, parameter: float, parameters: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
