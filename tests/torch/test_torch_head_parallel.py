@@ -13,42 +13,46 @@ if not torch.distributed.is_available():
 
 from shards_of_the_head import cases, failures, run  # noqa: E402
 
+import maxent.torch as mt  # noqa: E402
 
-def processes(world, tmp_path, what):
-    """What each rank found."""
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(world) as pool:
-        given = [(what, rank, world, str(tmp_path / "store")) for rank in range(world)]
-        return pool.starmap(run, given, chunksize=1)
+WORLD = 4
 
 
-@pytest.mark.parametrize("world", [2, 4])
-def test_as_on_one_device(world, tmp_path):
-    found = processes(world, tmp_path, "cases")
-    names = [name for name, _ in cases()]
-    for rank, errors in enumerate(found):
-        assert [name for name, *_ in errors] == names
-        for name, error, tolerance in errors:
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """What each rank found; the processes take seconds to start."""
+    store = str(tmp_path_factory.mktemp("group") / "store")
+    with multiprocessing.get_context("spawn").Pool(WORLD) as pool:
+        given = [(rank, WORLD, store) for rank in range(WORLD)]
+        return pool.starmap_async(run, given, chunksize=1).get(300)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [2, WORLD])
+def test_as_on_one_device(size, found):
+    for rank in range(size):
+        assert [name for name, *_ in found[rank][size]] == [name for name, _ in cases()]
+        for name, error, tolerance in found[rank][size]:
             assert error <= tolerance, (rank, name)
 
 
-def test_errors_in_words_in_every_process(tmp_path):
-    found = processes(2, tmp_path, "failures")
-    for name, _, said in failures():
-        for rank, errors in enumerate(found):
+@pytest.mark.slow
+def test_errors_in_words_in_every_process(found):
+    for rank in range(2):
+        errors = found[rank]["failures"]
+        for name, _, said in failures():
             assert any(words in errors[name] for words in said), (rank, name, errors[name])
-    assert [errors["one process"] for errors in found] == ["", ""]
+        assert errors["one process"] == ""
 
 
-def test_candidates_are_little_of_what_scores_would_be(tmp_path):
-    found = processes(2, tmp_path, "traffic")
-    sent = sum(sum(n for what, n in own.items() if "gradient" not in what) for own in found)
-    assert sent < 0.01 * 4 * 128 * 20000
+@pytest.mark.slow
+def test_candidates_are_little_of_what_scores_would_be(found):
+    own = [found[rank]["traffic"] for rank in range(2)]
+    sent = sum(n for counts in own for what, n in counts.items() if "gradient" not in what)
+    assert 0 < sent < 0.01 * 4 * 128 * 20000
 
 
 def test_a_group_needs_processes():
-    import maxent.torch as mt
-
     with pytest.raises(RuntimeError, match="init_process_group first"):
         mt.linear_fenchel_young_loss(
             torch.zeros(1, 2), torch.zeros(3, 2), torch.tensor([0]), group=object()

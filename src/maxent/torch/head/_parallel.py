@@ -22,7 +22,8 @@ from maxent.torch.head._sparse import SparseRows, Targets
 from maxent.torch.maps import _dispatch
 from torch import Tensor
 
-KEPT = 512  # candidates of a row in all; one with more is solved by sums
+TOLD = 48  # candidates of a row that are told; sums take fewer bytes than more of them
+KEPT = 512  # candidates of a row whose gradient is kept; one with more is computed again
 _STEPS = 100
 
 
@@ -70,7 +71,8 @@ class ParallelLoss(torch.autograd.Function):
         if torch.is_grad_enabled():
             raise NotImplementedError("a loss with a group has no second derivative (create_graph)")
         hidden, weight, bias = ctx.saved_tensors
-        made = _gradients(hidden, weight, bias, *ctx.rest, g)
+        targets, objective, shards, solved = ctx.rest
+        made = _gradients(hidden, weight, bias, targets, objective, shards, solved, g)
         return *made, None, None, None, None
 
 
@@ -177,30 +179,38 @@ def _thresholds(
     conjugate = torch.full_like(tau, torch.nan)
     level = tau.double().masked_fill(bad, torch.nan)
     conjugate[empty] = -torch.inf
-    few = (count > 0) & (count <= KEPT) & torch.tensor(sparse, device=x.device)
-    entries = None
-    if bool(few.any()):
-        row, column = (near & few[:, None]).nonzero(as_tuple=True)
-        score = x[row, column]
-        told = shards.gathered(row.to(torch.int32), score)
+    known = (count > 0) & (count <= TOLD)
+    q = torch.zeros_like(p)  # the solution for all, where it is kept
+    if bool(known.any()):
+        row, column = (near & known[:, None]).nonzero(as_tuple=True)
+        told = shards.gathered(row.to(torch.int32), x[row, column])
         begin = sum(len(part) for part in told[0][: shards.rank])
         rows, scores = (torch.cat(parts) for parts in told)
         order = torch.argsort(rows, stable=True)
         number = torch.arange(len(rows), device=x.device)
-        counts = torch.where(few, count, 0).long()
+        counts = torch.where(known, count, 0).long()
         place = torch.empty_like(number)
         place[order] = number - (counts.cumsum(0) - counts)[rows[order].long()]
         padded = x.new_full((len(x), max(int(counts.max()), 1)), -torch.inf)
         padded[rows.long(), place] = scores
-        q, top, excess = _dispatch.conjugate(padded, "tsallis", alpha)
-        conjugate = torch.where(few, top + excess, conjugate)
-        entry = q[row, place[begin : begin + len(row)]]
-        entries = (row + first, column, score, entry)
-        level = level.masked_fill(few, torch.nan)
-    many = (count > 0) & ~few
+        solution, top, excess = _dispatch.conjugate(padded, "tsallis", alpha)
+        conjugate = torch.where(known, top + excess, conjugate)
+        best, at = padded.max(1)
+        threshold = best - solution.gather(1, at[:, None])[:, 0].pow(a) / a
+        level = torch.where(known, threshold.double(), level)
+        q[row, column] = solution[row, place[begin : begin + len(row)]]
+    many = (count > 0) & ~known
     if bool(many.any()):
-        tau, value = _by_sums(x[many].double(), (tau - slack)[many].double(), alpha, shards)
+        wide = x[many].double()
+        tau, value = _by_sums(wide, (tau - slack)[many].double(), alpha, shards)
         level[many], conjugate[many] = tau, value.to(x.dtype)
+        q[many] = _powers(wide, tau, a).to(x.dtype)
+    entries = None
+    kept = (count > 0) & (count <= KEPT)
+    if sparse and bool(kept.any()):
+        row, column = (near & kept[:, None]).nonzero(as_tuple=True)
+        entries = (row + first, column, x[row, column], q[row, column])
+        level = level.masked_fill(kept, torch.nan)
     return conjugate, level, entries
 
 

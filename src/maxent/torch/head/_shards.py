@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import torch
 import torch.distributed as dist
+
+import torch
 from torch import Tensor
 
 SENT: Counter[str] = Counter()  # bytes that this process gave to its groups, by what they were
@@ -115,7 +116,7 @@ def agreed_shards(
             f"the head of rank {refused[0]} refused its input, so there is no loss: see the error "
             "of that process"
         )
-    sizes, widths, types, rows, labels, features = ([one[k] for one in every] for k in range(6))
+    sizes, widths, types, counts, sums, features = ([one[k] for one in every] for k in range(6))
     if 0 in sizes:
         raise ValueError(
             f"the shard of rank {sizes.index(0)} has no class: shards have {sizes} classes, and "
@@ -131,12 +132,12 @@ def agreed_shards(
             f"shards of different types: {', '.join(str(_TYPES[t]) for t in types)}; convert them "
             "with .to()"
         )
-    if len(set(rows)) > 1:
+    if len(set(counts)) > 1:
         raise ValueError(
-            f"ranks have {rows} hidden vectors: in a group that shares the vocabulary all need "
+            f"ranks have {counts} hidden vectors: in a group that shares the vocabulary all need "
             "the same ones"
         )
-    if len(set(labels)) > 1:
+    if len(set(sums)) > 1:
         raise ValueError(
             "ranks have different targets: in a group that shares the vocabulary all need the same"
         )

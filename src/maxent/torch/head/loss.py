@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import torch
 import torch.distributed as dist
+
+import torch
 from maxent.torch.head._autograd import apply_head
 from maxent.torch.head._layer import checked_layer
 from maxent.torch.head._objective import Objective
