@@ -182,23 +182,11 @@ def _thresholds(
     known = (count > 0) & (count <= TOLD)
     q = torch.zeros_like(p)  # the solution for all, where it is kept
     if bool(known.any()):
-        row, column = (near & known[:, None]).nonzero(as_tuple=True)
-        told = shards.gathered(row.to(torch.int32), x[row, column])
-        begin = sum(len(part) for part in told[0][: shards.rank])
-        rows, scores = (torch.cat(parts) for parts in told)
-        order = torch.argsort(rows, stable=True)
-        number = torch.arange(len(rows), device=x.device)
-        counts = torch.where(known, count, 0).long()
-        place = torch.empty_like(number)
-        place[order] = number - (counts.cumsum(0) - counts)[rows[order].long()]
-        padded = x.new_full((len(x), max(int(counts.max()), 1)), -torch.inf)
-        padded[rows.long(), place] = scores
-        solution, top, excess = _dispatch.conjugate(padded, "tsallis", alpha)
-        conjugate = torch.where(known, top + excess, conjugate)
-        best, at = padded.max(1)
-        threshold = best - solution.gather(1, at[:, None])[:, 0].pow(a) / a
+        found = _by_candidates(x, near & known[:, None], alpha, shards)
+        threshold, value, row, column, share = found
+        conjugate = torch.where(known, value, conjugate)
         level = torch.where(known, threshold.double(), level)
-        q[row, column] = solution[row, place[begin : begin + len(row)]]
+        q[row, column] = share
     many = (count > 0) & ~known
     if bool(many.any()):
         wide = x[many].double()
@@ -212,6 +200,29 @@ def _thresholds(
         entries = (row + first, column, x[row, column], q[row, column])
         level = level.masked_fill(kept, torch.nan)
     return conjugate, level, entries
+
+
+def _by_candidates(
+    x: Tensor, near: Tensor, alpha: float, shards: Shards
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Thresholds and conjugates of rows, and p of their candidates here, which are marked.
+
+    The candidates of all processes have whole solutions of few entries.
+    """
+    row, column = near.nonzero(as_tuple=True)
+    told = shards.gathered(row.to(torch.int32), x[row, column])
+    begin = sum(len(part) for part in told[0][: shards.rank])
+    rows, scores = torch.cat(told[0]).long(), torch.cat(told[1])
+    counts = torch.bincount(rows, minlength=len(x))
+    order = torch.argsort(rows, stable=True)
+    number = torch.arange(len(rows), device=x.device)
+    place = torch.empty_like(number)
+    place[order] = number - (counts.cumsum(0) - counts)[rows[order]]
+    padded = x.new_full((len(x), int(counts.max())), -torch.inf)
+    padded[rows, place] = scores
+    p, top, excess = _dispatch.conjugate(padded, "tsallis", alpha)
+    threshold = top - p.amax(1).pow(alpha - 1) / (alpha - 1)
+    return threshold, top + excess, row, column, p[row, place[begin : begin + len(row)]]
 
 
 def _by_sums(x: Tensor, tau: Tensor, alpha: float, shards: Shards) -> tuple[Tensor, Tensor]:

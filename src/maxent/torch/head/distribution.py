@@ -73,7 +73,7 @@ class SparseDistribution:
         return self.indices[..., 0]
 
     def entropy(self, alpha: float = 1.0) -> Tensor:
-        """-Omega(p) of each row: Shannon's by default, Tsallis' for other alpha."""
+        """`-Omega(p)` of each row: Shannon's by default, Tsallis' for other alpha."""
         chosen = as_entropy(alpha)
         flat = self.probabilities.reshape(self.support.numel(), self.indices.shape[-1])
         value = _dispatch.entropy_value(flat, chosen.kind, chosen.parameter)
