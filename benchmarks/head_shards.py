@@ -30,9 +30,10 @@ FIELDS = (
 
 def process(rank: int, world: int, store: str) -> list[list[object]]:
     """Bytes sent and, in the first, errors beside one process; for each shape, spread, loss."""
+    import torch.distributed as dist
+
     import maxent.torch as mt
     import torch
-    import torch.distributed as dist
     from maxent.torch.head import _shards
     from torch import Tensor
 
@@ -76,10 +77,10 @@ def main() -> None:
     os.environ |= {"OMP_NUM_THREADS": "1", "MAXENT_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
     lines = []
     for world in WORLDS:
-        with tempfile.TemporaryDirectory() as folder:
-            with multiprocessing.get_context("spawn").Pool(world) as pool:
-                given = [(rank, world, f"{folder}/store") for rank in range(world)]
-                every = pool.starmap(process, given, chunksize=1)
+        spawn = multiprocessing.get_context("spawn")
+        with tempfile.TemporaryDirectory() as folder, spawn.Pool(world) as pool:
+            given = [(rank, world, f"{folder}/store") for rank in range(world)]
+            every = pool.starmap(process, given, chunksize=1)
         for ranks in zip(*every, strict=True):
             tokens, classes, spread, name = ranks[0][:4]
             sent, gradient = (sum(one[k] for one in ranks) for k in (4, 5))

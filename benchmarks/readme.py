@@ -25,7 +25,10 @@ GUIDES = {  # page -> its tables: suites, csv files of experiments, and those of
     "docs/discrimination.md": ("max_margin", "ocr_folds", "ocr_features"),
     "docs/scale.md": ("scale", "dask_learning", "species_cluster"),
     "docs/app.md": ("app",),
-    "docs/torch.md": ("gpu_head", "head_cpu", "head_shards", "gpu_host", "gpu_attention", "gpu_decoding"),
+    "docs/torch.md": (
+        *("gpu_head", "head_cpu", "head_shards"),
+        *("gpu_host", "gpu_attention", "gpu_decoding"),
+    ),
     PAGE: (
         *("summary", "counts", "slower", "missed", "limits", "maps", "layers", "attention", "glm"),
         "training",

@@ -237,15 +237,16 @@ def _by_sums(x: Tensor, tau: Tensor, alpha: float, shards: Shards) -> tuple[Tens
         p = _powers(x, tau, a)
         sums = torch.stack([p.sum(1), torch.where(p > 0, p.pow(1 - a), 0).sum(1)])
         mass, slope = shards.summed(sums)
-        if bool(((mass - 1).abs() <= 1e-12).all()):
+        done = (mass - 1).abs() <= 1e-12
+        if bool(done.all()):
             break
         low = torch.where(mass >= 1, torch.maximum(low, tau), low)
         high = torch.where(mass <= 1, torch.minimum(high, tau), high)
-        tau = tau + mass * (1 - mass.pow(-a)) / (a * slope)
-        inside = (tau > low) & (tau < high)
+        newton = tau + mass * (1 - mass.pow(-a)) / (a * slope)
+        inside = (newton > low) & (newton < high)
         if a > 1 and step % 2:  # steep: Newton's steps alone may creep
             inside = torch.zeros_like(inside)
-        tau = torch.where(inside, tau, (low + high) / 2)
+        tau = torch.where(done, tau, torch.where(inside, newton, (low + high) / 2))
     power = shards.summed(_powers(x, tau, a).pow(alpha).sum(1))
     return tau, tau + 1 / a + (power - 1) / alpha
 
