@@ -25,7 +25,10 @@ GUIDES = {  # page -> its tables: suites, csv files of experiments, and those of
     "docs/discrimination.md": ("max_margin", "ocr_folds", "ocr_features"),
     "docs/scale.md": ("scale", "dask_learning", "species_cluster"),
     "docs/app.md": ("app",),
-    "docs/torch.md": ("gpu_head", "gpu_host", "gpu_attention", "gpu_decoding"),
+    "docs/torch.md": (
+        *("gpu_head", "head_cpu", "head_shards"),
+        *("gpu_host", "gpu_attention", "gpu_decoding"),
+    ),
     PAGE: (
         *("summary", "counts", "slower", "missed", "limits", "maps", "layers", "attention", "glm"),
         "training",
@@ -260,7 +263,7 @@ def _guide_table(page: str, suite: str) -> str:
         return _compared(suite)
     if suite in _MEASURED:
         return _measured(_rows(suite))
-    folder = RESULTS if suite.startswith("gpu") else ROOT / "experiments" / "results"
+    folder = RESULTS if suite.startswith(("gpu", "head")) else ROOT / "experiments" / "results"
     with (folder / f"{suite}.csv").open() as file:
         rows = list(csv.DictReader(file))
     return _table(" | ".join(rows[0]), [tuple(row.values()) for row in rows])

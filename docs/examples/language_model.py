@@ -65,7 +65,7 @@ def judge(model, tokens):
     if model.head is None:
         return len(model.words.weight), 1.0, model(tokens).item() / math.log(2)
     p = model.head.predict(model.hidden(tokens)[:, :-1])
-    bits = -p.log_probability(tokens[:, 1:]) / math.log(2)
+    bits = -p.log_prob(tokens[:, 1:]) / math.log(2)
     inside = bits.isfinite()
     return p.support.float().mean().item(), inside.float().mean().item(), bits[inside].mean().item()
 

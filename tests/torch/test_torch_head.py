@@ -143,7 +143,8 @@ def test_rows_of_small_and_large_support_together(device):
 @pytest.mark.parametrize("spread", [3.0, 1e-3])
 def test_in_blocks(spread, monkeypatch, device):
     monkeypatch.setattr(_rows, "ROWS", 7)
-    monkeypatch.setattr(_dense, "ROOM", 7 * 3000)
+    for name, value in {"ROOM": 7 * 3000, "ROOM_ON_CPU": 7 * 3000, "FEWEST": 2}.items():
+        monkeypatch.setattr(_dense, name, value)
     given = layer(20, 8, 3000, spread=spread, device=device)
     target = torch.randint(3000, (20,), device=device)
     loss = mt.linear_fenchel_young_loss(*given[:2], target, 1.5, given[2])
@@ -370,7 +371,7 @@ def test_distributions(alpha, spread, device):
     assert drawn.shape == (4, 5, 50)
     assert (p.gather(1, drawn.reshape(20, 50)) > 0).all()
     best = found.indices[..., 0]
-    torch.testing.assert_close(found.log_probability(best), found.probabilities[..., 0].log())
+    torch.testing.assert_close(found.log_prob(best), found.probabilities[..., 0].log())
 
 
 def test_a_bad_row_makes_distributions_no_wider(device):

@@ -8,12 +8,13 @@ from test_torch_head import (
     reference,
     shards_have_the_whole_solution,
 )
+from test_torch_head_statistics import compare, dense, labels
 from torch.nn.functional import linear
 from triton_kernels import _half_the_time  # noqa: F401
 
 import maxent.torch as mt
 import torch
-from maxent.torch.head import _rows, _triton_head, _triton_products
+from maxent.torch.head import _rows, _sparse, _triton_head, _triton_products
 
 SMALL = {"_ROOM": 6 * 64, "_CLASSES": 16, "_SHORT": 32, "KEPT": 32, "_TILE": (4, 8, 1)}
 
@@ -29,7 +30,7 @@ def _on_device(monkeypatch):
 
     def shares(index, ignore, mean):
         portion, share = _triton_head.label_shares(index, ignore, mean)
-        return _rows.Targets(index, portion[:, None], share)
+        return _sparse.Targets(index, portion[:, None], share)
 
     monkeypatch.setattr(_rows, "kernels", kernels)
     monkeypatch.setattr("maxent.torch.head.loss.label_shares", shares)
@@ -78,6 +79,40 @@ def test_rows_that_do_not_count(used):
     loss = mt.linear_fenchel_young_loss(*given[:2], target, 1.5, given[2])
     right, wide = reference(given, target, 1.5)
     assert_same(loss, given, right, wide, torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("settings", "dtype", "spread"),
+    [
+        ({"temperature": 0.5}, torch.bfloat16, 3.0),
+        ({"soft_cap": 2.5, "temperature": 0.4}, torch.float16, 4.0),
+        ({"soft_cap": 2.5, "temperature": 0.4, "z_loss": 0.02}, torch.float32, 4.0),
+        ({"soft_cap": 2.5, "temperature": 0.4, "z_loss": 0.02}, torch.float32, 0.02),
+        ({"label_smoothing": 0.2, "temperature": 0.7, "z_loss": 0.02}, torch.float32, 3.0),
+    ],
+)
+def test_settings(settings, dtype, spread):
+    given = layer(6, 20, 300, spread, dtype)
+    target = torch.randint(300, (6,))
+    target[1] = -100
+    loss = mt.linear_fenchel_young_loss(*given[:2], target, 1.5, given[2], **settings)
+    right, wide = reference(given, target, 1.5, **settings)
+    assert_same(loss, given, right, wide, dtype)
+
+
+def test_scores_that_overflow_end_at_the_cap():
+    hidden, weight = torch.full((2, 4), 300.0).half(), torch.eye(4)[:3].half() * 300
+    target = torch.tensor([1, 2])
+    loss = mt.linear_fenchel_young_loss(hidden, weight, target, 2.0, soft_cap=5.0)
+    torch.testing.assert_close(loss, torch.tensor(1 / 3))
+
+
+def test_statistics():
+    given = layer(6, 20, 300)
+    settings = {"soft_cap": 2.5, "temperature": 0.4}
+    target = labels(given, 1.5, settings)
+    found = mt.linear_statistics(*given[:2], target, 1.5, given[2], top_k=2, **settings)
+    compare(found, given, *dense(given, target, 1.5, settings), target, 1e-4)
 
 
 def test_a_class_of_all_rows():

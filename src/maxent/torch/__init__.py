@@ -20,9 +20,11 @@ from maxent.torch.attention import (
 )
 from maxent.torch.head import (
     LinearFenchelYoungLoss,
+    RowStatistics,
     SparseDistribution,
     linear_entmax,
     linear_fenchel_young_loss,
+    linear_statistics,
 )
 from maxent.torch.maps._dispatch import backend
 from maxent.torch.maps.entropies import Entropy, NormEntropy, Shannon, Tsallis
@@ -61,6 +63,7 @@ __all__ = [
     "LinearFenchelYoungLoss",
     "NormEntropy",
     "Normmax",
+    "RowStatistics",
     "Shannon",
     "Softmax",
     "SparseDistribution",
@@ -76,6 +79,7 @@ __all__ = [
     "fenchel_young_loss",
     "linear_entmax",
     "linear_fenchel_young_loss",
+    "linear_statistics",
     "normmax",
     "register_attention",
     "softmax",

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from maxent.torch.head.distribution import SparseDistribution, linear_entmax
-from maxent.torch.head.loss import LinearFenchelYoungLoss, linear_fenchel_young_loss
+from maxent.torch.head.loss import linear_fenchel_young_loss
+from maxent.torch.head.modules import LinearFenchelYoungLoss
+from maxent.torch.head.statistics import RowStatistics, linear_statistics
 
 __all__ = [
     "LinearFenchelYoungLoss",
+    "RowStatistics",
     "SparseDistribution",
     "linear_entmax",
     "linear_fenchel_young_loss",
+    "linear_statistics",
 ]

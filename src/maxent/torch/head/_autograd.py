@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from maxent.torch.head._layer import without_autocast
+from maxent.torch.head._objective import Objective
 from maxent.torch.head._rows import gradients, solve
 from maxent.torch.head._sparse import Targets
 from maxent.torch.maps import _dispatch
@@ -17,13 +18,12 @@ def apply_head(
     weight: Tensor,
     bias: Tensor | None,
     targets: Targets,
-    kind: str,
-    parameter: float,
+    objective: Objective,
     total: bool,
     sparse_grad: bool,
 ) -> Tensor:
     """The losses of the rows, each times its share, or their sum."""
-    given = (hidden, weight, bias, targets.index, targets.portion, targets.share, kind, parameter)
+    given = (hidden, weight, bias, *targets.tensors(), objective.kind, objective.numbers())
     loss: Tensor
     if not torch.compiler.is_compiling():
         loss = HeadLoss.apply(*given, total, sparse_grad)
@@ -49,19 +49,21 @@ class HeadLoss(torch.autograd.Function):
         index: Tensor,
         portion: Tensor,
         share: Tensor,
+        kept: Tensor | None,
+        spread: Tensor | None,
+        label_weight: Tensor | None,
         kind: str,
-        parameter: float,
+        numbers: list[float],
         total: bool,
         sparse_grad: bool,
     ) -> Tensor:
         wanted = any(ctx.needs_input_grad[:3])
-        targets = Targets(index, portion, share)
+        targets = Targets(index, portion, share, kept, spread, label_weight)
+        objective = Objective.of(kind, numbers)
         with without_autocast(hidden):
-            solved = solve(
-                hidden, weight, bias, targets, kind, parameter, wanted and total, sparse_grad
-            )
-        ctx.kind, ctx.parameter, ctx.sparse_grad, ctx.solved = kind, parameter, sparse_grad, solved
-        ctx.save_for_backward(hidden, weight, bias, index, portion, share)
+            solved = solve(hidden, weight, bias, targets, objective, wanted and total, sparse_grad)
+        ctx.objective, ctx.sparse_grad, ctx.solved = objective, sparse_grad, solved
+        ctx.save_for_backward(hidden, weight, bias, *targets.tensors())
         return solved.loss.sum() if total else solved.loss.clone()
 
     @staticmethod
@@ -73,10 +75,9 @@ class HeadLoss(torch.autograd.Function):
             )
         hidden, weight, bias, *parts = ctx.saved_tensors
         made = gradients(
-            hidden, weight, bias, Targets(*parts), ctx.solved, ctx.kind, ctx.parameter, g,
-            ctx.sparse_grad,
-        )  # fmt: skip
-        return *made, *(None,) * 7
+            hidden, weight, bias, Targets(*parts), ctx.solved, ctx.objective, g, ctx.sparse_grad
+        )
+        return *made, *(None,) * 10
 
 
 # -- torch.compile: operators of tensors with known shapes -----------------------------------------
@@ -90,10 +91,14 @@ def _losses_op(
     index: Tensor,
     portion: Tensor,
     share: Tensor,
+    kept: Tensor | None,
+    spread: Tensor | None,
+    label_weight: Tensor | None,
     kind: str,
-    parameter: float,
+    numbers: list[float],
 ) -> Tensor:
-    return solve(hidden, weight, bias, Targets(index, portion, share), kind, parameter, False).loss
+    targets = Targets(index, portion, share, kept, spread, label_weight)
+    return solve(hidden, weight, bias, targets, Objective.of(kind, numbers), False).loss
 
 
 @_losses_op.register_fake
@@ -109,16 +114,18 @@ def _gradients_op(
     index: Tensor,
     portion: Tensor,
     share: Tensor,
+    kept: Tensor | None,
+    spread: Tensor | None,
+    label_weight: Tensor | None,
     kind: str,
-    parameter: float,
+    numbers: list[float],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Losses and the gradients of their sum; that of the bias is empty where there is none."""
-    targets = Targets(index, portion, share)
-    solved = solve(hidden, weight, bias, targets, kind, parameter, True)
+    targets = Targets(index, portion, share, kept, spread, label_weight)
+    objective = Objective.of(kind, numbers)
+    solved = solve(hidden, weight, bias, targets, objective, True)
     one = torch.ones((), dtype=share.dtype, device=share.device)
-    d_hidden, d_weight, d_bias = gradients(
-        hidden, weight, bias, targets, solved, kind, parameter, one
-    )
+    d_hidden, d_weight, d_bias = gradients(hidden, weight, bias, targets, solved, objective, one)
     return solved.loss, d_hidden, d_weight, weight.new_empty(0) if d_bias is None else d_bias
 
 
@@ -149,7 +156,7 @@ class CompiledSum(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         d_hidden, d_weight, d_bias = (g * x for x in ctx.saved_tensors)
-        return d_hidden, d_weight, d_bias if ctx.has_bias else None, *(None,) * 5
+        return d_hidden, d_weight, d_bias if ctx.has_bias else None, *(None,) * 8
 
 
 class CompiledRows(torch.autograd.Function):
@@ -162,11 +169,12 @@ class CompiledRows(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.kind, ctx.parameter = inputs[-2:]
+        ctx.kind, ctx.numbers = inputs[-2:]
         ctx.save_for_backward(*inputs[:-2])
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        *given, share = ctx.saved_tensors
-        _, *made = _gradients_op(*given, g * share, ctx.kind, ctx.parameter)
-        return *made[:2], None if given[2] is None else made[2], *(None,) * 5
+        hidden, weight, bias, *parts = ctx.saved_tensors
+        targets = Targets(*parts).times(g)
+        _, *made = _gradients_op(hidden, weight, bias, *targets.tensors(), ctx.kind, ctx.numbers)
+        return *made[:2], None if bias is None else made[2], *(None,) * 8

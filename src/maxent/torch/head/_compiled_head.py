@@ -5,7 +5,6 @@ The functions of ``_triton_head`` for blocks of rows; imported where numba is.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -13,10 +12,22 @@ import numpy as np
 import torch
 from maxent._support.compiling.kernels import njit
 from maxent.core.kernels.threshold import solve_row
+from maxent.torch.head._plain_scores import scores_at
 from maxent.torch.head._sparse import Candidates, SparseRows, Targets, Turned
 from maxent.torch.maps._compiled import _over_rows, _scratch
 from maxent.torch.maps._dispatch import _array, compute_type, entropy_value
+from maxent.torch.maps.scaling import Scaling
 from torch import Tensor
+
+__all__ = [
+    "scores_at",
+    "solve_rows",
+    "supported",
+    "supports",
+    "times",
+    "transposed_times",
+    "turned",
+]
 
 _ROOM = 1 << 25  # scores that are there at a time
 _MOST = 0.25  # larger parts of the classes are solved as whole rows
@@ -27,9 +38,11 @@ def supported(hidden: Tensor, n_classes: int, alpha: float) -> bool:
     return alpha > 1
 
 
-def supports(hidden: Tensor, weight: Tensor, bias: Tensor | None, alpha: float) -> Candidates:
+def supports(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, alpha: float, scaling: Scaling
+) -> Candidates:
     """The support of each row, with p for scores."""
-    return _supports(hidden, weight, bias, alpha)[0]
+    return _supports(hidden, weight, bias, alpha, scaling)[0]
 
 
 def solve_rows(
@@ -38,15 +51,16 @@ def solve_rows(
     bias: Tensor | None,
     targets: Targets,
     alpha: float,
+    scaling: Scaling,
     meanwhile: Callable[[], None],
 ) -> tuple[Tensor, SparseRows, Tensor | None]:
     """Losses times shares, p - y, and the rows that have too large a support, if any."""
-    lists, excess = _supports(hidden, weight, bias, alpha)
+    lists, excess = _supports(hidden, weight, bias, alpha, scaling)
     used = targets.share != 0
     unknown = used & lists.unknown()
     known = used & (lists.count > 0) & ~unknown
     portion, width = targets.portion, targets.index.shape[1]
-    below = lists.top[:, None] - scores_at(hidden, weight, bias, targets.index)
+    below = lists.top[:, None] - scores_at(hidden, weight, bias, targets.index, scaling)
     loss = excess + torch.where(portion == 0, 0, portion * below).sum(1)
     if width > 1:
         loss = loss + entropy_value(portion, "tsallis", alpha)
@@ -62,7 +76,7 @@ def solve_rows(
 
 
 def _supports(
-    hidden: Tensor, weight: Tensor, bias: Tensor | None, alpha: float
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, alpha: float, scaling: Scaling
 ) -> tuple[Candidates, Tensor]:
     """Supports, and what the conjugate exceeds the largest score by."""
     dtype = compute_type(hidden)
@@ -75,6 +89,7 @@ def _supports(
     for first in range(0, rows, block):
         part = slice(first, first + block)
         scores = torch.nn.functional.linear(hidden[part].to(dtype), wide, offset)
+        scores = scaling.apply_(scores)
         out = [_array(x[part]) for x in (lists.index, lists.score, lists.count, lists.top, excess)]
         given = _array(scores)
         _over_rows(
@@ -82,17 +97,6 @@ def _supports(
             *scores.shape,
         )
     return lists, excess
-
-
-def scores_at(hidden: Tensor, weight: Tensor, bias: Tensor | None, index: Tensor) -> Tensor:
-    """Scores (rows, width) of the classes ``index``; NaN where there is none."""
-    dtype = compute_type(hidden)
-    right = (index >= 0) & (index < len(weight))
-    at = index.clamp(0, len(weight) - 1)
-    scores = torch.einsum("nd,ntd->nt", hidden.to(dtype), weight[at].to(dtype))
-    if bias is not None:
-        scores = scores + bias.to(dtype)[at]
-    return scores.masked_fill(~right, math.nan)
 
 
 def times(sparse: SparseRows, share: Tensor, back: Tensor, rows: Tensor) -> Tensor:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from types import ModuleType
 
 import torch
-from maxent.torch.head import _dense
-from maxent.torch.head._dense import DenseRows
+from maxent.torch.head import _dense, _plain_scores
+from maxent.torch.head._amended import add_smoothing, amended, smoothed
+from maxent.torch.head._dense import DenseRows, View
+from maxent.torch.head._objective import Objective
 from maxent.torch.head._sparse import SparseRows, Targets, Turned
 from maxent.torch.maps import _dispatch
 from torch import Tensor
@@ -32,6 +35,8 @@ class Solved:
         Gradients of the others, where they were wanted.
     whole : tensor or None
         The numbers of the others, if there are any.
+    entries : SparseRows or None
+        p - y of the same rows for a loss without settings, where it was asked for.
     turned : Turned or None
         What the gradient of the weight needs of the residual.
     blank : tensor or None
@@ -42,6 +47,7 @@ class Solved:
     residual: SparseRows | None = None
     dense: DenseRows | None = None
     whole: Tensor | None = None
+    entries: SparseRows | None = None
     turned: Turned | None = None
     blank: Tensor | None = None
 
@@ -73,14 +79,18 @@ def solve(
     weight: Tensor,
     bias: Tensor | None,
     targets: Targets,
-    kind: str,
-    parameter: float,
+    objective: Objective,
     gradients: bool,
     sparse_grad: bool = False,
+    view: View | None = None,
 ) -> Solved:
-    """All losses; gradients : whether those of their sum are wanted, of whole rows now."""
-    sparse = kernels(hidden, len(weight), kind, parameter)
-    if sparse is not None and len(hidden):
+    """All losses.
+
+    gradients : whether those of their sum are wanted, of whole rows now.
+    view : is shown the scores of whole rows, see ``_dense.losses``; the others keep their entries.
+    """
+    sparse = kernels(hidden, len(weight), objective.kind, objective.parameter)
+    if sparse is not None and len(hidden) and not objective.dense:
         blank: list[Tensor] = []
 
         def meanwhile() -> None:
@@ -88,37 +98,73 @@ def solve(
                 blank.append(torch.zeros_like(weight))
 
         if len(hidden) <= ROWS:
-            parts = [sparse.solve_rows(hidden, weight, bias, targets, parameter, meanwhile)]
+            parts = [_solve_rows(sparse, hidden, weight, bias, targets, objective, meanwhile)]
         else:
             parts = [
-                sparse.solve_rows(
-                    hidden[rows], weight, bias, targets.take(rows), parameter, meanwhile
+                _solve_rows(
+                    sparse, hidden[rows], weight, bias, targets.take(rows), objective, meanwhile
                 )
                 for rows in (slice(first, first + ROWS) for first in range(0, len(hidden), ROWS))
             ]
-        loss = parts[0][0] if len(parts) == 1 else torch.cat([loss for loss, _, _ in parts])
-        residual = SparseRows.joined([part for _, part, _ in parts])
+        loss = parts[0][0] if len(parts) == 1 else torch.cat([loss for loss, *_ in parts])
+        residual = SparseRows.joined([part for _, part, *_ in parts])
         solved = Solved(loss, residual)
+        if view is not None:
+            solved.entries = SparseRows.joined([entries for *_, entries in parts])
         whole = [
             block * ROWS + number
-            for block, (_, _, number) in enumerate(parts)
+            for block, (_, _, number, _) in enumerate(parts)
             if number is not None
         ]
         if gradients and len(residual.index):  # the device does it while autograd gets there
             solved.turned = sparse.turned(residual, len(weight))
         if not whole:
             solved.blank = blank[0] if blank else None
-            return solved
-        solved.whole = torch.cat(whole)
+        else:
+            solved.whole = torch.cat(whole)
     else:
         dtype = _dispatch.compute_type(hidden)
         solved = Solved(torch.zeros(len(hidden), dtype=dtype, device=hidden.device))
         solved.whole = targets.share.nonzero()[:, 0]
-    if len(solved.whole):
+    if solved.whole is not None and len(solved.whole):
         solved.loss[solved.whole], solved.dense = dense_rows(
-            hidden, weight, bias, targets, solved.whole, kind, parameter, gradients
+            hidden, weight, bias, targets, solved.whole, objective, gradients, view
         )
+    if objective.rank_one and len(hidden):
+        own = scores_at(hidden, weight, bias, targets.index, objective)
+        solved.loss = smoothed(solved.loss, hidden, weight, bias, targets, own, objective)
     return solved
+
+
+def _solve_rows(
+    sparse: ModuleType,
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Targets,
+    objective: Objective,
+    meanwhile: Callable[[], None],
+) -> tuple[Tensor, SparseRows, Tensor | None, SparseRows]:
+    """Losses, residuals, the rows that are not known, and p - y, of some rows."""
+    loss, entries, number = sparse.solve_rows(
+        hidden, weight, bias, targets, objective.parameter, objective.scaling, meanwhile
+    )
+    residual = entries
+    if not objective.plain:
+        own = None
+        if objective.z_loss or objective.scaling.soft_cap:
+            own = scores_at(hidden, weight, bias, targets.index, objective)
+        loss, residual = amended(loss, entries, targets, own, objective)
+    return loss, residual, number, entries
+
+
+def scores_at(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, index: Tensor, objective: Objective
+) -> Tensor:
+    """Scores (rows, width) of the classes ``index``; NaN where there is none."""
+    module = kernels(hidden, len(weight), objective.kind, objective.parameter) or _plain_scores
+    scores: Tensor = module.scores_at(hidden, weight, bias, index, objective.scaling)
+    return scores
 
 
 def dense_rows(
@@ -127,18 +173,17 @@ def dense_rows(
     bias: Tensor | None,
     targets: Targets,
     number: Tensor,
-    kind: str,
-    parameter: float,
+    objective: Objective,
     gradients: bool,
+    view: View | None = None,
 ) -> tuple[Tensor, DenseRows | None]:
     """Losses of the rows ``number``, times their shares, and gradients of their sum."""
     every = len(number) == len(hidden)
     some = hidden if every else hidden[number]
     y = targets if every else targets.take(number)
-    return _dense.losses(
-        some, weight, bias, y.index, y.portion, y.share, kind, parameter,
-        number if gradients else None,
-    )  # fmt: skip
+    if view is not None:
+        view = replace(view, see=partial(view.see, number))
+    return _dense.losses(some, weight, bias, y, objective, number if gradients else None, view)
 
 
 def gradients(
@@ -147,31 +192,38 @@ def gradients(
     bias: Tensor | None,
     targets: Targets,
     solved: Solved,
-    kind: str,
-    parameter: float,
+    objective: Objective,
     back: Tensor,
     sparse_grad: bool = False,
+    view: View | None = None,
+    weighed: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Gradients of hidden, weight and bias; that of the weight has few rows with ``sparse_grad``.
 
     back : what comes back to the sum of the losses, or to each of them. ``solved.dense`` belongs
         to the sum; it and ``solved.blank`` are used up.
+    view : is shown the scores and residuals of whole rows, see ``_dense.losses``.
+    weighed : whether the entries of the residual have their shares and what comes back.
     """
     back = back.contiguous()
     residual, dense, whole = solved.residual, solved.dense, solved.whole
+    scales = (targets.share, back)
+    if weighed:
+        one = torch.ones_like(targets.share)
+        scales = (one, one)
     if dense is not None:
         dense.factor = dense.factor * back
     elif whole is not None and len(whole):
-        y = Targets(targets.index, targets.portion, back * targets.share)
-        dense = dense_rows(hidden, weight, bias, y, whole, kind, parameter, True)[1]
+        y = targets.times(back)
+        dense = dense_rows(hidden, weight, bias, y, whole, objective, True, view)[1]
     if dense is not None:
         dense.finish()
-    sparse = kernels(hidden, len(weight), kind, parameter)
+    sparse = kernels(hidden, len(weight), objective.kind, objective.parameter)
     every = dense is not None and len(dense.number) == len(hidden)
     if residual is None or sparse is None or every:
         d_hidden = dense.hidden if dense is not None and every else torch.zeros_like(hidden)
     else:
-        d_hidden = sparse.times(residual, targets.share, back, weight)
+        d_hidden = sparse.times(residual, *scales, weight)
     if dense is not None and not every:
         d_hidden[dense.number] = dense.hidden
     classes = rank = None  # those whose gradient is not 0, where only these are wanted
@@ -193,9 +245,12 @@ def gradients(
     if residual is not None and sparse is not None and not every:
         turned = sparse.turned(residual, len(weight)) if solved.turned is None else solved.turned
         sparse.transposed_times(
-            residual, turned, targets.share, back, hidden, d_weight, d_bias, dense is not None, rank
+            residual, turned, *scales, hidden, d_weight, d_bias, dense is not None, rank
         )
     solved.dense = None
+    if objective.rank_one and len(hidden):
+        made = (d_hidden, d_weight, d_bias)
+        add_smoothing(made, hidden, weight, targets, objective, back)
     if classes is not None:
         with torch.sparse.check_sparse_tensor_invariants(False):
             d_weight = torch.sparse_coo_tensor(

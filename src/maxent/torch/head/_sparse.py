@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import torch
+from maxent.torch.maps._dispatch import entropy_value
 from torch import Tensor
 
 UNUSED = 0.1  # a larger part of rows that do not count is left out of the products
@@ -95,6 +96,11 @@ class SparseRows:
         numbers = torch.arange(len(self), dtype=torch.int32, device=self.index.device)
         return torch.repeat_interleave(numbers, self.offsets.diff(), output_size=len(self.index))
 
+    def sums(self, x: Tensor) -> Tensor:
+        """Of numbers of the entries, for each row, in their order."""
+        total: Tensor = torch.segment_reduce(x, "sum", offsets=self.offsets, initial=0, unsafe=True)
+        return total
+
     def trimmed(self) -> SparseRows:
         """Without the room at the end."""
         total = int(self.offsets[-1])
@@ -156,15 +162,48 @@ class Targets:
         What they have of it.
     share : tensor (n_rows,)
         What each loss is multiplied by; rows with 0 are left alone.
+    kept : tensor (n_rows, width) or None
+        What of y is left to its classes where labels are smoothed; None is all.
+    spread : tensor (n_rows,) or None
+        What smoothing each row is multiplied by.
+    label_weight : tensor (n_classes,) or None
+        How much each class counts when labels are smoothed; None is 1.
     """
 
     index: Tensor
     portion: Tensor
     share: Tensor
+    kept: Tensor | None = None
+    spread: Tensor | None = None
+    label_weight: Tensor | None = None
 
     def take(self, rows: Tensor | slice) -> Targets:
         """Those of some rows."""
-        return Targets(self.index[rows], self.portion[rows], self.share[rows])
+        kept = None if self.kept is None else self.kept[rows]
+        spread = None if self.spread is None else self.spread[rows]
+        index, portion, share = self.index[rows], self.portion[rows], self.share[rows]
+        return Targets(index, portion, share, kept, spread, self.label_weight)
+
+    def times(self, back: Tensor) -> Targets:
+        """With this number, or one for each row, in front of the losses."""
+        spread = None if self.spread is None else self.spread * back
+        return replace(self, share=self.share * back, spread=spread)
+
+    def tensors(self) -> tuple[Tensor | None, ...]:
+        """What it is made of."""
+        return tuple(getattr(self, field.name) for field in fields(self))
+
+    def left(self) -> Tensor:
+        """What of y is left to its classes."""
+        return self.portion if self.kept is None else self.kept
+
+    def expected(self, own: Tensor) -> Tensor:
+        """The mean of the scores of y's classes."""
+        return torch.where(self.portion == 0, 0, self.portion * own).sum(1)
+
+    def entropy(self, kind: str, parameter: float) -> Tensor | float:
+        """Omega(y)."""
+        return 0.0 if self.index.shape[1] == 1 else entropy_value(self.portion, kind, parameter)
 
 
 class Look:

@@ -34,6 +34,7 @@ from maxent.torch.maps._triton import (
     _sums,
     _widened,
 )
+from maxent.torch.maps.scaling import PLAIN, Scaling
 from torch import Tensor
 
 __all__ = [
@@ -58,6 +59,7 @@ _ERROR = 1e-4  # of sums of products in float32
 LEAST_ALPHA = 1.1  # below, supports are large
 _TILE = (16, 128, 1)  # R and C of _collect, warps
 _DOTS = (8, 512, 4)  # candidates and features at a time, warps
+UNSCALED, SCALED, CAPPED = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 _ROUNDING = {torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11, torch.float32: 1e-5}  # of two scores
 
 
@@ -79,6 +81,20 @@ def _label_shares(
         used = (tl.load(label_ptr + row, mask=row < n_rows, other=0) != ignore).to(tl.float32)
         tl.store(portion_ptr + row, used, mask=row < n_rows)
         tl.store(share_ptr + row, used * share, mask=row < n_rows)
+
+
+@triton.jit
+def _scaled(x, cap, factor, SCALING: tl.constexpr):
+    """cap tanh(x / cap) times a factor, or x times the factor; -inf stays."""
+    if SCALING == CAPPED:
+        u = tl.abs(x / cap)
+        e = tl.exp(-2.0 * u)
+        square = u * u
+        # where 1 - e would cancel
+        series = square * (2.0 / 15.0 + square * (-17.0 / 315.0 + square * (62.0 / 2835.0)))
+        tanh = tl.where(u < 0.25, u + u * square * (series - 1.0 / 3.0), (1.0 - e) / (1.0 + e))
+        x = tl.where(x == float("-inf"), x, tl.where(x < 0.0, -tanh, tanh) * cap)
+    return x * factor
 
 
 @triton.jit
@@ -131,8 +147,9 @@ def _raised(score_ptr, count, tau, top, alpha, KEPT: tl.constexpr, KIND: tl.cons
 
 @triton.jit
 def _append(
-    x_ptr, place_ptr, index_ptr, score_ptr, above, count, low, first, n_cols,
+    x_ptr, place_ptr, index_ptr, score_ptr, above, count, low, first, n_cols, cap, factor,
     R: tl.constexpr, C: tl.constexpr, GROUP: tl.constexpr, KEPT: tl.constexpr,
+    SCALING: tl.constexpr,
 ):  # fmt: skip
     """Add the entries above ``low`` at the places marked to the candidates; how many there are."""
     tl.store(place_ptr + tl.cumsum(above, 0) - above, tl.arange(0, C), mask=above > 0)
@@ -146,6 +163,8 @@ def _append(
         col = place + entry % R * C
         inside = (number < places) & (col < n_cols)
         score = tl.load(x_ptr + col, mask=inside, other=float("-inf")).to(tl.float32)
+        if SCALING != UNSCALED:
+            score = _scaled(score, cap, factor, SCALING)
         new = (score > low).to(tl.int32)
         more = tl.sum(new, 0)
         if count + more > KEPT:
@@ -162,9 +181,10 @@ def _append(
 @triton.jit
 def _collect(
     x_ptr, place_ptr, index_ptr, score_ptr, count_ptr, tau_ptr, top_ptr, error_ptr, share_ptr,
-    counter_ptr, alpha, rounding, error, first, n_cols,
+    counter_ptr, alpha, rounding, error, first, n_cols, cap, factor,
     R: tl.constexpr, C: tl.constexpr, GROUP: tl.constexpr, KEPT: tl.constexpr, KIND: tl.constexpr,
     STEPS: tl.constexpr, FIRST: tl.constexpr, ERRORS: tl.constexpr, SHARES: tl.constexpr,
+    SCALING: tl.constexpr,
 ):  # fmt: skip
     """Candidates of a row among the classes of a chunk, which begins with the class ``first``.
 
@@ -195,6 +215,8 @@ def _collect(
                 tl.atomic_add(counter_ptr + 1, 1)
     while (begin < n_cols) & (count <= KEPT):
         x = tl.load(x_ptr + begin + cols, mask=begin + cols < n_cols, other=float("-inf"))
+        if SCALING != UNSCALED:
+            x = _scaled(x.to(tl.float32), cap, factor, SCALING)
         heads = tl.reduce(_widened(x), 0, _larger)
         most = tl.reduce(heads, 0, _larger)
         top = _larger(top, most)
@@ -210,7 +232,7 @@ def _collect(
             above = (heads > low).to(tl.int32)
             count = _append(
                 x_ptr + begin, place_ptr, index_ptr, score_ptr, above, count, low, first + begin,
-                n_cols - begin, R, C, GROUP, KEPT,
+                n_cols - begin, cap, factor, R, C, GROUP, KEPT, SCALING,
             )  # fmt: skip
             if (count <= KEPT) & (begin + first > 0):
                 tau = _raised(score_ptr, count, tau, top, alpha, KEPT, KIND)
@@ -253,7 +275,9 @@ def _prune(
 @triton.jit
 def _dots(
     hidden_ptr, weight_ptr, bias_ptr, index_ptr, count_ptr, out_ptr, width, n_features, n_classes,
+    cap, factor,
     COUNTED: tl.constexpr, BIAS: tl.constexpr, GROUP: tl.constexpr, BLOCK: tl.constexpr,
+    SCALING: tl.constexpr,
 ):  # fmt: skip
     """Scores of some classes of a row in float32; NaN for what is none of the classes."""
     row = tl.program_id(0).to(tl.int64)
@@ -281,6 +305,8 @@ def _dots(
         score = tl.sum(total, 1)
         if BIAS:
             score += tl.load(bias_ptr + index, mask=inside, other=0.0).to(tl.float32)
+        if SCALING != UNSCALED:
+            score = _scaled(score, cap, factor, SCALING)
         score = tl.where(inside, score, float("nan"))
         tl.store(out_ptr + row * width + place, score, mask=place < count)
         begin += GROUP
@@ -398,6 +424,7 @@ def candidates(
     alpha: float,
     first: int = 0,
     share: Tensor | None = None,
+    scaling: Scaling = PLAIN,
 ) -> tuple[Candidates | None, Look]:
     """The classes of each row that can be in its support, with their exact scores.
 
@@ -413,11 +440,12 @@ def candidates(
     device, kind = hidden.device, _kind(alpha).value
     edges = _edges(rows, classes)
     buffer = torch.empty(rows * max(b - a for a, b in edges), dtype=hidden.dtype, device=device)
-    error, look = _error(hidden, weight), None
+    error, look = _error(hidden, weight, scaling), None
+    shape, scaled = _scaling_arguments(scaling)
     r, c, warps = _TILE
     solving = {"KEPT": KEPT, "KIND": kind, "STEPS": _STEPS, "ERRORS": error is not None}
     constants = {"R": r, "C": c, "GROUP": max(32 * warps // r, 1)}
-    constants |= solving | {"SHARES": share is not None}
+    constants |= solving | {"SHARES": share is not None} | scaled
     for start, stop in edges:
         part = weight[start:stop]
         x = buffer[: rows * len(part)].view(rows, -1)
@@ -433,10 +461,10 @@ def candidates(
             state = (lists.index, lists.score, lists.count, tau, lists.top)
             errors = lists.top if error is None else error
             shares = lists.top if share is None else share
-            scale = (alpha, _ROUNDING[hidden.dtype], _ERROR)
+            scale = (alpha, _ROUNDING[hidden.dtype], _ERROR / scaling.temperature)
         launch(
             _collect, (rows, 1, 1),
-            (x, places, *state, errors, shares, counters, *scale, start, stop - start),
+            (x, places, *state, errors, shares, counters, *scale, start, stop - start, *shape),
             constants | {"FIRST": start == 0}, {"num_warps": warps},
         )  # fmt: skip
         if start == 0 and len(edges) > 1:
@@ -449,7 +477,7 @@ def candidates(
     del buffer, places
     launch(_prune, (rows, 1, 1), (*state, errors, counters, *scale), solving, {"num_warps": 1})
     look = Look(counters)
-    _score(hidden, weight, bias, lists.index, lists.score, lists.count)
+    _score(hidden, weight, bias, lists.index, lists.score, lists.count, scaling)
     if first:
         lists.index += first
     return lists, look
@@ -465,10 +493,20 @@ def _edges(rows: int, classes: int) -> list[tuple[int, int]]:
     return list(pairwise(cuts))
 
 
-def scores_at(hidden: Tensor, weight: Tensor, bias: Tensor | None, index: Tensor) -> Tensor:
+def _scaling_arguments(scaling: Scaling) -> tuple[tuple[float, float], dict[str, int]]:
+    """What kernels are told of it: numbers and constants."""
+    if scaling.plain:
+        return (1.0, 1.0), {"SCALING": UNSCALED.value}
+    kind = CAPPED if scaling.soft_cap else SCALED
+    return (scaling.soft_cap, 1 / scaling.temperature), {"SCALING": kind.value}
+
+
+def scores_at(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, index: Tensor, scaling: Scaling
+) -> Tensor:
     """Scores (rows, width) in float32 of the classes ``index``; NaN where there is none."""
     out = torch.empty(index.shape, dtype=torch.float32, device=hidden.device)
-    _score(hidden, weight, bias, index, out, None)
+    _score(hidden, weight, bias, index, out, None, scaling)
     return out
 
 
@@ -479,6 +517,7 @@ def _score(
     index: Tensor,
     out: Tensor,
     count: Tensor | None,
+    scaling: Scaling,
 ) -> None:
     rows, width = index.shape
     if rows == 0 or width == 0:
@@ -486,23 +525,26 @@ def _score(
     group, block, warps = _DOTS
     group, block = min(group, triton.next_power_of_2(width)), feature_block(hidden.shape[1], block)
     given = (hidden, weight, weight if bias is None else bias, index)
-    given += (index if count is None else count, out, width, hidden.shape[1], len(weight))
+    shape, scaled = _scaling_arguments(scaling)
+    given += (index if count is None else count, out, width, hidden.shape[1], len(weight), *shape)
     constants = {"COUNTED": count is not None, "BIAS": bias is not None}
-    constants |= {"GROUP": group, "BLOCK": block}
+    constants |= {"GROUP": group, "BLOCK": block} | scaled
     launch(_dots, (rows, 1, 1), given, constants, {"num_warps": warps})
 
 
-def _error(hidden: Tensor, weight: Tensor) -> Tensor | None:
+def _error(hidden: Tensor, weight: Tensor, scaling: Scaling) -> Tensor | None:
     """What sums of products of each row may be off by, where they are rounded before the sum."""
     if hidden.dtype == torch.float32 and hidden.is_cuda and torch.backends.cuda.matmul.allow_tf32:
         largest = torch.linalg.vector_norm(weight, dim=1).amax()
-        return torch.linalg.vector_norm(hidden, dim=1) * (largest * 2.0**-9)
+        return torch.linalg.vector_norm(hidden, dim=1) * (largest * 2.0**-9 / scaling.temperature)
     return None
 
 
-def supports(hidden: Tensor, weight: Tensor, bias: Tensor | None, alpha: float) -> Candidates:
+def supports(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, alpha: float, scaling: Scaling
+) -> Candidates:
     """The support of each row, with p for scores."""
-    lists, _ = candidates(hidden, weight, bias, alpha)
+    lists, _ = candidates(hidden, weight, bias, alpha, scaling=scaling)
     if lists is None:
         lists = Candidates.empty(len(hidden), 0, hidden.device)
         lists.count.fill_(1)
@@ -532,6 +574,7 @@ def solve_rows(
     bias: Tensor | None,
     targets: Targets,
     alpha: float,
+    scaling: Scaling,
     meanwhile: Callable[[], None],
 ) -> tuple[Tensor, SparseRows, Tensor | None]:
     """Losses times shares, p - y, and the rows that have too large a support, if any.
@@ -540,10 +583,10 @@ def solve_rows(
     """
     rows, width = targets.index.shape
     device = hidden.device
-    lists, look = candidates(hidden, weight, bias, alpha, share=targets.share)
+    lists, look = candidates(hidden, weight, bias, alpha, 0, targets.share, scaling)
     if lists is None:
         if look.read()[1] > UNUSED * rows:
-            return _solve_used(hidden, weight, bias, targets, alpha, meanwhile)
+            return _solve_used(hidden, weight, bias, targets, alpha, scaling, meanwhile)
         every = look.read()[1] == 0
         number = torch.arange(rows, device=device) if every else _used(targets)
         loss = torch.zeros(rows, dtype=torch.float32, device=device)
@@ -553,7 +596,7 @@ def solve_rows(
     portion, entropy = targets.portion, loss
     if width > 1:
         entropy = entropy_value(portion, "tsallis", alpha)
-    own = scores_at(hidden, weight, bias, targets.index)
+    own = scores_at(hidden, weight, bias, targets.index, scaling)
     given = [own, portion, targets.share, entropy, loss, offsets]
     _finished(lists, alpha, given, True, width, width > 1)
     offsets = offsets.cumsum(0)
@@ -580,6 +623,7 @@ def _solve_used(
     bias: Tensor | None,
     targets: Targets,
     alpha: float,
+    scaling: Scaling,
     meanwhile: Callable[[], None],
 ) -> tuple[Tensor, SparseRows, Tensor | None]:
     """The same without the rows that do not count."""
@@ -588,7 +632,7 @@ def _solve_used(
     if not len(number):
         return loss, SparseRows.empty(rows, hidden.device), None
     some, sparse, whole = solve_rows(
-        hidden[number], weight, bias, targets.take(number), alpha, meanwhile
+        hidden[number], weight, bias, targets.take(number), alpha, scaling, meanwhile
     )
     loss[number] = some
     return loss, sparse.among(number, rows), None if whole is None else number[whole]

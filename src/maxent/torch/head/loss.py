@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch.distributed as dist
 
 import torch
 from maxent.torch.head._autograd import apply_head
 from maxent.torch.head._layer import checked_layer
+from maxent.torch.head._objective import Objective
+from maxent.torch.head._parallel import ParallelLoss
 from maxent.torch.head._rows import label_shares
+from maxent.torch.head._shards import Shards, agreed_shards, check_group
 from maxent.torch.head._sparse import UNUSED, Targets
-from maxent.torch.head.distribution import SparseDistribution, linear_entmax
 from maxent.torch.maps._dispatch import check_labels, compute_type
 from maxent.torch.maps.entropies import Entropy, as_entropy
-from maxent.torch.maps.losses import check_reduction
-from torch import Tensor, nn
+from maxent.torch.maps.losses import check_reduction, check_smoothing
+from maxent.torch.maps.scaling import check_z_loss, checked_scaling
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
 
 _NAME = "linear_fenchel_young_loss"
 
@@ -30,6 +39,11 @@ def linear_fenchel_young_loss(
     shift: int = 0,
     sparse_grad: bool = False,
     check: bool | None = None,
+    label_smoothing: float = 0.0,
+    temperature: float = 1.0,
+    soft_cap: float | None = None,
+    z_loss: float = 0.0,
+    group: ProcessGroup | None = None,
 ) -> Tensor:
     """`Omega*(x) + Omega(y) - <x, y>` of the scores `x = W h + b`, which are never there at once.
 
@@ -67,6 +81,21 @@ def linear_fenchel_young_loss(
     check : bool, default None
         Whether to refuse labels out of range and portions that do not sum to 1. None is on CPU
         alone: on CUDA it would wait for the device, and there the loss of such a label is NaN.
+    label_smoothing : float, default 0.0
+        epsilon in `(1 - epsilon) L(x; y) + epsilon / C sum_c L(x; c)`, each class times its weight,
+        as in ``fenchel_young_loss``. The gradient is still p - y and a matrix of rank one; with a
+        ``soft_cap`` every class has one, and rows are solved as a whole, some at a time.
+    temperature : float, default 1.0
+        T: the loss is of `x = s / T` for scores `s = W h + b`.
+    soft_cap : float, default None
+        c: the loss is of `x = c tanh(s / c) / T`, which no large score leaves.
+    z_loss : float, default 0.0
+        Adds this times `Omega*(x)^2` to each loss, which is the z-loss for Shannon's entropy.
+    group : torch.distributed.ProcessGroup, default None
+        The processes that share the vocabulary: ``weight`` and ``bias`` have the classes of this
+        process, in the order of ranks, and all else is the same in each of them. Labels, and
+        ``label_weight``, count all classes. The loss and the gradient of ``hidden`` are the same in
+        all. None is no group.
 
     Notes
     -----
@@ -80,30 +109,126 @@ def linear_fenchel_young_loss(
     >>> linear_fenchel_young_loss(hidden, weight, torch.tensor([1, 0]), "sparsemax")
     tensor(0.5000)
     """
-    chosen = as_entropy(entropy)
     check_reduction(reduction)
-    hidden, weight, bias = checked_layer(hidden, weight, bias, _NAME)
-    index, portion = _pairs(target, hidden, ignore_index, shift)
-    if check is None:
-        check = hidden.device.type == "cpu"
-    if check and not torch.compiler.is_compiling():
-        _check_targets(index, portion, len(weight), ignore_index)
-    lead, dtype = hidden.shape[:-1], compute_type(hidden)
+    shards = None
+    if group is not None:
+        hidden, weight, bias, shards = _shared_layer(
+            hidden, weight, bias, target, ignore_index, shift, group
+        )
+    else:
+        hidden, weight, bias = checked_layer(hidden, weight, bias, _NAME)
+    classes = len(weight) if shards is None else shards.classes
+    objective = checked_objective(
+        entropy, temperature, soft_cap, label_smoothing, z_loss, hidden, _NAME
+    )
+    if sparse_grad and label_smoothing:
+        raise ValueError(
+            "label_smoothing gives every class a gradient: sparse_grad=True would save nothing; "
+            "leave one of them out"
+        )
+    if shards is not None:
+        _check_parallel(objective, sparse_grad)
+    targets = checked_targets(
+        target, hidden, classes, ignore_index, reduction, label_weight, shift, check, objective
+    )
+    lead, share = hidden.shape[:-1], targets.share
     rows = hidden.reshape(-1, hidden.shape[-1]).contiguous()
-    targets = _weighed(index, portion, ignore_index, reduction, label_weight, len(weight), dtype)
-    share = targets.share
     number = _counting(share) if hidden.device.type == "cpu" else None
     if number is not None:
         rows, targets = rows.index_select(0, number), targets.take(number)
-    loss = apply_head(
-        rows, weight, bias, targets, chosen.kind, chosen.parameter, reduction != "none",
-        sparse_grad,
-    )  # fmt: skip
+    loss: Tensor
+    if shards is None:
+        loss = apply_head(rows, weight, bias, targets, objective, reduction != "none", sparse_grad)
+    else:
+        loss = ParallelLoss.apply(
+            rows, weight, bias, targets, objective, shards, reduction != "none"
+        )
     if reduction != "none":
         return loss
     if number is not None:
         loss = loss.new_zeros(len(share)).index_copy(0, number, loss)
     return loss.reshape(lead)
+
+
+def _shared_layer(
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    target: Tensor | tuple[Tensor, Tensor],
+    ignore_index: int,
+    shift: int,
+    group: ProcessGroup,
+) -> tuple[Tensor, Tensor, Tensor | None, Shards | None]:
+    """The checked layer, and the shards; None in a group of one.
+
+    An error of one process is one of all: none waits for another that has gone.
+    """
+    if torch.compiler.is_compiling():
+        raise NotImplementedError("a group is not for torch.compile: leave out one of them")
+    check_group(group)
+    layer, index, error = (hidden, weight, bias), None, None
+    try:
+        index, _ = _pairs(target, hidden, ignore_index, shift)
+        # what the shards have together is looked at by all
+        alone = weight.ndim != 2 or (len(weight) and hidden.shape[-1:] == weight.shape[1:])
+        if alone or hidden.dtype != weight.dtype:
+            layer = checked_layer(hidden, weight, bias, _NAME)
+    except Exception as caught:
+        error = caught
+    shards = agreed_shards(group, layer[0], layer[1], index, error)
+    return *layer, shards if dist.get_world_size(group) > 1 else None
+
+
+def _check_parallel(objective: Objective, sparse_grad: bool) -> None:
+    if sparse_grad:
+        raise NotImplementedError("sparse_grad=True is not for a group: leave it out there")
+    if objective.kind != "tsallis":
+        raise NotImplementedError("a group is for Shannon and Tsallis entropies, not for norms")
+    if objective.dense:
+        raise NotImplementedError(
+            "label_smoothing with a soft_cap gives every class of every row a gradient of its own "
+            "and is not for a group: leave out one of them"
+        )
+
+
+def checked_targets(
+    target: Tensor | tuple[Tensor, Tensor],
+    hidden: Tensor,
+    classes: int,
+    ignore_index: int,
+    reduction: str,
+    label_weight: Tensor | None,
+    shift: int,
+    check: bool | None,
+    objective: Objective,
+) -> Targets:
+    """What rows should be and how much they count, or an error in words."""
+    index, portion = _pairs(target, hidden, ignore_index, shift)
+    if check is None:
+        check = hidden.device.type == "cpu"
+    if check and not torch.compiler.is_compiling():
+        _check_targets(index, portion, classes, ignore_index)
+    return _weighed(
+        index, portion, ignore_index, reduction, label_weight, classes, compute_type(hidden),
+        objective.label_smoothing,
+    )  # fmt: skip
+
+
+def checked_objective(
+    entropy: str | float | Entropy,
+    temperature: float,
+    soft_cap: float | None,
+    label_smoothing: float,
+    z_loss: float,
+    hidden: Tensor,
+    name: str,
+) -> Objective:
+    """What is minimised, or an error in words."""
+    chosen = as_entropy(entropy)
+    check_smoothing(label_smoothing)
+    check_z_loss(z_loss)
+    scaling = checked_scaling(temperature, soft_cap, hidden.dtype, name)
+    return Objective(chosen.kind, chosen.parameter, scaling, float(label_smoothing), float(z_loss))
 
 
 def _counting(share: Tensor) -> Tensor | None:
@@ -124,29 +249,43 @@ def _weighed(
     label_weight: Tensor | None,
     classes: int,
     dtype: torch.dtype,
+    epsilon: float,
 ) -> Targets:
     """Targets with what each row counts: the weight of its class, or 1; 0 where it is ignored."""
     mean = reduction == "mean"
     if portion is None and label_weight is None and dtype == torch.float32:
         known = label_shares(index, ignore_index, mean)
+        if known is not None and epsilon:
+            return replace(known, kept=(1 - epsilon) * known.portion, spread=known.share)
         if known is not None:
             return known
     used = index != ignore_index
     portion = used.to(dtype) if portion is None else portion.to(dtype) * used
-    if label_weight is None:
-        share = portion[:, 0] if portion.shape[1] == 1 else used.any(1).to(dtype)
-    elif not isinstance(label_weight, Tensor) or label_weight.shape != (classes,):
+    counted = portion[:, 0] if portion.shape[1] == 1 else used.any(1).to(dtype)
+    share, weights = counted, None
+    if label_weight is not None:
+        weights = _class_weights(label_weight, classes).to(dtype)
+        share = (portion * weights[index.clamp(0, classes - 1)]).sum(1)
+    if mean:
+        mass = share.sum()
+        mass = torch.where(mass != 0, mass, 1)
+        share, counted = share / mass, counted / mass
+    if not epsilon:
+        return Targets(index, portion, share)
+    own = (1 - epsilon) * share
+    share = own + epsilon * counted * (1 if weights is None else weights.mean())
+    kept = portion * (own / torch.where(share == 0, 1, share))[:, None]
+    return Targets(index, portion, share, kept, counted, weights)
+
+
+def _class_weights(label_weight: Tensor, classes: int) -> Tensor:
+    if not isinstance(label_weight, Tensor) or label_weight.shape != (classes,):
         given = getattr(label_weight, "shape", type(label_weight).__name__)
         raise ValueError(
             f"label_weight needs a tensor with one number for each of {classes} classes, got "
             f"{given if isinstance(given, str) else tuple(given)}"
         )
-    else:
-        share = (portion * label_weight.to(dtype)[index.clamp(0, classes - 1)]).sum(1)
-    if mean:
-        mass = share.sum()
-        share = share / torch.where(mass != 0, mass, 1)
-    return Targets(index, portion, share)
+    return label_weight
 
 
 def _pairs(
@@ -213,118 +352,3 @@ def _check_targets(index: Tensor, portion: Tensor | None, classes: int, ignore_i
             f"row {row} of the proportions is not on the simplex: its smallest portion is "
             f"{float(y[row].min()):.6g} and they sum to {float(y[row].sum()):.6g}"
         )
-
-
-class LinearFenchelYoungLoss(nn.Module):
-    """``linear_fenchel_young_loss`` with a weight (num_classes, in_features) of its own.
-
-    For tied embeddings set ``head.weight = embedding.weight``.
-
-    Parameters
-    ----------
-    in_features : int
-        Size of the hidden vectors.
-    num_classes : int
-        Number of classes.
-    entropy : str, float or Entropy, default "entmax15"
-        "shannon" (cross-entropy), "sparsemax", "entmax15", a number `alpha >= 1`, or ``Shannon()``,
-        ``Tsallis(alpha)``, ``NormEntropy(q)``.
-    bias : bool, default False
-        Whether there is a constant for each class.
-    ignore_index : int, default -100
-        Label of rows that do not count.
-    reduction : "mean", "sum" or "none", default "mean"
-        "mean" is over the rows that count.
-    label_weight : tensor (n_classes,), default None
-        One number per class. A row counts as much as its class (with proportions: their mean
-        weight), and "mean" divides by the sum of these.
-    shift : int, default 0
-        hidden[..., t, :] is to predict target[..., t + shift]; the last ``shift`` places have
-        nothing to predict and do not count.
-    sparse_grad : bool, default False
-        Whether the gradient of ``weight`` has only the rows that are not 0, as a sparse tensor, for
-        optimizers that take one; not under ``torch.compile``.
-    check : bool, default None
-        Whether to refuse labels out of range and portions that do not sum to 1. None is on CPU
-        alone: on CUDA it would wait for the device, and there the loss of such a label is NaN.
-    device : device, default None
-        Where the weights are.
-    dtype : dtype, default None
-        Type of the weights.
-
-    Examples
-    --------
-    >>> import torch
-    >>> head = LinearFenchelYoungLoss(8, 100, "sparsemax")
-    >>> loss = head(torch.randn(2, 5, 8), torch.randint(100, (2, 5)))
-    >>> loss.backward()
-    >>> loss.shape, head.weight.grad.shape
-    (torch.Size([]), torch.Size([100, 8]))
-    """
-
-    def __init__(
-        self,
-        in_features: int,
-        num_classes: int,
-        entropy: str | float | Entropy = "entmax15",
-        bias: bool = False,
-        ignore_index: int = -100,
-        reduction: str = "mean",
-        label_weight: Tensor | None = None,
-        shift: int = 0,
-        sparse_grad: bool = False,
-        check: bool | None = None,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__()
-        check_reduction(reduction)
-        self.entropy = as_entropy(entropy)
-        self.ignore_index, self.reduction, self.shift = ignore_index, reduction, shift
-        self.sparse_grad, self.check = sparse_grad, check
-        self.weight = nn.Parameter(
-            torch.empty(num_classes, in_features, device=device, dtype=dtype)
-        )
-        self.bias = (
-            nn.Parameter(torch.empty(num_classes, device=device, dtype=dtype)) if bias else None
-        )
-        self.label_weight: Tensor | None
-        self.register_buffer("label_weight", label_weight)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """As ``torch.nn.Linear``."""
-        bound = 1 / math.sqrt(max(self.weight.shape[1], 1))
-        nn.init.uniform_(self.weight, -bound, bound)
-        if self.bias is not None:
-            nn.init.uniform_(self.bias, -bound, bound)
-
-    def extra_repr(self) -> str:
-        """Sizes and entropy."""
-        classes, features = self.weight.shape
-        return (
-            f"in_features={features}, num_classes={classes}, {self.entropy}, "
-            f"bias={self.bias is not None}, reduction={self.reduction!r}"
-        )
-
-    def forward(self, hidden: Tensor, target: Tensor | tuple[Tensor, Tensor]) -> Tensor:
-        """The loss."""
-        return linear_fenchel_young_loss(
-            hidden,
-            self.weight,
-            target,
-            self.entropy,
-            self.bias,
-            self.ignore_index,
-            self.reduction,
-            self.label_weight,
-            self.shift,
-            self.sparse_grad,
-            self.check,
-        )
-
-    def predict(self, hidden: Tensor) -> SparseDistribution:
-        """The sparse distribution over classes; see ``linear_entmax``."""
-        if self.entropy.kind != "tsallis":
-            raise NotImplementedError(f"no sparse distributions of {self.entropy}")
-        return linear_entmax(hidden, self.weight, self.entropy.parameter, self.bias)

@@ -277,12 +277,19 @@ def plain_vjp(
     return _derivatives.vjp(kind, rows, cotangent, _column(parameter, parameters, rows)).to(p.dtype)
 
 
+def conjugate(rows: Tensor, kind: str, parameter: float) -> tuple[Tensor, Tensor, Tensor]:
+    """The map, the largest score of each row and what the conjugate exceeds it by."""
+    return _conjugate(rows, kind, parameter, None)
+
+
 def _conjugate(
     rows: Tensor, kind: str, parameter: float, parameters: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     compiled = _module("numba", rows)
     softmax = kind == "tsallis" and parameters is None and parameter == 1  # torch's exp is faster
-    if compiled is None or softmax:
+    if softmax:
+        return _softmax_conjugate(rows)
+    if compiled is None:
         return _plain.conjugate(rows, kind, _column(parameter, parameters, rows))
     alphas = None if parameters is None else _array(parameters.double())
     p, top, excess = compiled.conjugate(_array(rows), kind, parameter, alphas)
@@ -295,6 +302,18 @@ def _budget(rows: Tensor, k: float, budgets: Tensor | None) -> Tensor:
         return _plain.budget(rows, _column(k, budgets, rows))
     given = None if budgets is None else _array(budgets.double())
     return torch.from_numpy(compiled.budget(_array(rows), k, given))
+
+
+def _softmax_conjugate(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """p, the largest score and what the log-partition exceeds it by; p is all it has room for."""
+    p, top = torch.softmax(rows, 1), rows.amax(1)
+    excess = -p.amax(1).log()
+    bad = ~top.isfinite()
+    if rows.device.type != "cpu" or bool(bad.any()):
+        fill = torch.where(top == -math.inf, 0.0, math.nan).to(p.dtype)
+        p = torch.where(bad[:, None], fill[:, None], p)
+        excess = torch.where(bad, fill, excess)
+    return p, top, excess
 
 
 def _softmax(x: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ from maxent.torch.maps._dispatch import (
 from maxent.torch.maps._plain import ignored, recording
 from maxent.torch.maps._shapes import as_rows, checked_scores, moved_last
 from maxent.torch.maps.entropies import Entropy, as_entropy
+from maxent.torch.maps.scaling import check_z_loss, checked_scaling
 from torch import Tensor
 
 _REDUCTIONS = ("none", "mean", "sum")
@@ -33,6 +34,9 @@ def fenchel_young_loss(
     dim: int | None = None,
     check: bool | None = None,
     label_smoothing: float = 0.0,
+    temperature: float = 1.0,
+    soft_cap: float | None = None,
+    z_loss: float = 0.0,
 ) -> Tensor:
     """`Omega*(x) + Omega(y) - <x, y> >= 0`, with gradient `p(x) - y`.
 
@@ -64,6 +68,12 @@ def fenchel_young_loss(
     label_smoothing : float, default 0.0
         epsilon in `(1 - epsilon) L(x; y) + epsilon / C sum_c L(x; c)`, each class times its weight,
         which is torch's for Shannon's entropy.
+    temperature : float, default 1.0
+        T: the loss is of `x = s / T` for scores s.
+    soft_cap : float, default None
+        c: the loss is of `x = c tanh(s / c) / T`, which no large score leaves.
+    z_loss : float, default 0.0
+        Adds this times `Omega*(x)^2` to each loss, which is the z-loss for Shannon's entropy.
 
     Notes
     -----
@@ -81,9 +91,12 @@ def fenchel_young_loss(
     kind, parameter = chosen.kind, chosen.parameter
     check_reduction(reduction)
     check_smoothing(label_smoothing)
+    check_z_loss(z_loss)
     dim = class_dimension(input) if dim is None else dim
     input = checked_scores(input, dim, None, "fenchel_young_loss")
-    moved = moved_last(input, dim)
+    scaling = checked_scaling(temperature, soft_cap, input.dtype, "fenchel_young_loss")
+    scores = input if scaling.plain else scaling.apply(input.to(compute_type(input)))
+    moved = moved_last(scores, dim)
     rows, targets = as_rows(moved), _target_rows(target, input, dim)
     if weight is not None:
         weight = _class_weights(weight, rows.shape[-1]).to(compute_type(rows))
@@ -91,11 +104,12 @@ def fenchel_young_loss(
         check = input.device.type == "cpu"
     check = check and not (torch.compiler.is_compiling() or recording())
     labels = not targets.is_floating_point()
-    if labels and kind == "tsallis" and parameter == 1:
+    if labels and kind == "tsallis" and parameter == 1 and not z_loss:
         known = _cross_entropy(rows, targets, weight, ignore_index, reduction, label_smoothing)
         if known is not None:
             return known.reshape(moved.shape[:-1]) if reduction == "none" else known
-    if labels and reduction != "none" and not label_smoothing and fused(rows, kind, parameter):
+    simple = labels and not label_smoothing and not z_loss
+    if simple and reduction != "none" and fused(rows, kind, parameter):
         share = _fused_shares(rows, targets, ignore_index, weight, reduction)
         total: Tensor = LossSum.apply(rows, targets, share, kind, parameter, ignore_index, check)
         return total
@@ -109,6 +123,11 @@ def fenchel_young_loss(
     else:
         loss = apply_loss(rows, targets, kind, parameter, ignore_index, check)
         loss = loss if weight is None else loss * share
+    if z_loss:
+        void = ignored(targets, ignore_index)
+        counts = _smoothed_shares(share, void, weight, label_smoothing)
+        conjugate = _conjugate(rows.masked_fill(void[:, None], 0), kind, parameter)
+        loss = loss + z_loss * counts * conjugate.square()
     if reduction == "none":
         return loss.reshape(moved.shape[:-1])
     return loss.sum() / _divisor(share) if reduction == "mean" else loss.sum()
@@ -191,6 +210,20 @@ def _smoothed(
     constant = own[:, 0] * entropy_value(y, kind, parameter)
     constant = constant - total[:, 0] * entropy_value(t, kind, parameter)
     return total[:, 0].masked_fill(empty, 0) * loss + constant.masked_fill(empty, 0)
+
+
+def _smoothed_shares(share: Tensor, void: Tensor, weight: Tensor | None, epsilon: float) -> Tensor:
+    """What the conjugate of each row is multiplied by."""
+    mean = 1.0 if weight is None else weight.mean()
+    return (share + epsilon * (mean - share)).masked_fill(void, 0)
+
+
+def _conjugate(rows: Tensor, kind: str, parameter: float) -> Tensor:
+    """Omega*(x) by the loss of the best class, whose Omega is 0; 0 where there is no class."""
+    best = rows.detach().argmax(1)
+    own = rows.gather(1, best[:, None])[:, 0]
+    own = own.masked_fill(own == -torch.inf, 0)
+    return apply_loss(rows, best, kind, parameter, -100, False) + own
 
 
 def _probabilities(target: Tensor, size: int, dtype: torch.dtype) -> Tensor:

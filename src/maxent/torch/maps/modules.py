@@ -7,6 +7,7 @@ import math
 import torch
 from maxent.torch.maps import functional, losses
 from maxent.torch.maps.entropies import Entropy, as_entropy
+from maxent.torch.maps.scaling import changed_settings, check_z_loss, checked_scaling
 from torch import Tensor, nn
 
 
@@ -259,6 +260,12 @@ class FenchelYoungLoss(nn.Module):
     label_smoothing : float, default 0.0
         epsilon in `(1 - epsilon) L(x; y) + epsilon / C sum_c L(x; c)`, each class times its weight,
         which is torch's for Shannon's entropy.
+    temperature : float, default 1.0
+        T: the loss is of `x = s / T` for scores s.
+    soft_cap : float, default None
+        c: the loss is of `x = c tanh(s / c) / T`, which no large score leaves.
+    z_loss : float, default 0.0
+        Adds this times `Omega*(x)^2` to each loss, which is the z-loss for Shannon's entropy.
 
     Examples
     --------
@@ -280,22 +287,28 @@ class FenchelYoungLoss(nn.Module):
         dim: int | None = None,
         check: bool | None = None,
         label_smoothing: float = 0.0,
+        temperature: float = 1.0,
+        soft_cap: float | None = None,
+        z_loss: float = 0.0,
     ) -> None:
         super().__init__()
         self.entropy = as_entropy(entropy)
         losses.check_reduction(reduction)
         losses.check_smoothing(label_smoothing)
+        check_z_loss(z_loss)
+        checked_scaling(temperature, soft_cap, None, "FenchelYoungLoss")
         self.reduction = reduction
         self.ignore_index = ignore_index
         self.register_buffer("weight", weight)
         self.dim = dim
         self.check = check
         self.label_smoothing = label_smoothing
+        self.temperature, self.soft_cap, self.z_loss = temperature, soft_cap, z_loss
 
     def extra_repr(self) -> str:
-        """Entropy, reduction, dimension and smoothing."""
-        smoothing = f", label_smoothing={self.label_smoothing}" if self.label_smoothing else ""
-        return f"{self.entropy}, reduction={self.reduction!r}, dim={self.dim}{smoothing}"
+        """Entropy, reduction, dimension, and what is not as by default."""
+        shown = f"{self.entropy}, reduction={self.reduction!r}, dim={self.dim}"
+        return shown + changed_settings(self)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss of scores and labels or probabilities."""
@@ -309,12 +322,19 @@ class FenchelYoungLoss(nn.Module):
             self.dim,
             self.check,
             self.label_smoothing,
+            self.temperature,
+            self.soft_cap,
+            self.z_loss,
         )
 
     def predict(self, input: Tensor) -> Tensor:
         """The probabilities whose residual p - y is the gradient of the loss."""
         parameter = self.entropy.parameter
         dim = losses.class_dimension(input) if self.dim is None else self.dim
+        scaling = checked_scaling(
+            self.temperature, self.soft_cap, input.dtype, "FenchelYoungLoss.predict"
+        )
+        input = scaling.apply(input)
         if self.entropy.kind == "norm":
             return functional.normmax(input, parameter, dim)
         return functional.entmax(input, parameter, dim)
