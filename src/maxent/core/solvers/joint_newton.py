@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from maxent.rows.arrays import Array
 
 _ENOUGH = 1e-4  # share of the slope that a step must gain (Armijo)
 _TRIALS, _APART = 45, 8  # trials of lengths, and how many of them for each density by itself
+_TOGETHER = 0.25  # the first of the lengths that are tried for all densities after that
 _SETTLED, _FAR = 0.1, 0.5  # gap above which a step is far from the end, and its accuracy there
 _NOISE = 4.0  # roundings of the products by which the dual may seem to rise
 _DIRECTIONS = 64  # of A that the preconditioner knows; the others count as alike
@@ -90,9 +92,9 @@ class JointNewton(Solver):
     def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
         model = _Model.of(problem)
         noise = _NOISE * float(np.finfo(problem.features.products).eps)
-        while True:
+        for draw in count():  # another sample for every step: their errors do not add up
             gradient = model.gradient(state)
-            hessian = _Hessian.at(problem, state, self.memory)
+            hessian = _Hessian.at(problem, state, self.memory, draw)
             step = self._step(model, hessian, gradient, float(state.gap))
             new = _reached(problem, model, state, step, noise)
             if new is None:
@@ -210,7 +212,7 @@ class _Hessian(NamedTuple):
     weights: Array
 
     @classmethod
-    def at(cls, problem: Problem, state: State, memory: int) -> _Hessian:
+    def at(cls, problem: Problem, state: State, memory: int, seed: int = 0) -> _Hessian:
         """At a state; the sample is drawn where the mean of all densities is."""
         features, base = problem.features, shannon_base(problem.entropy)
         assert base is not None
@@ -219,7 +221,7 @@ class _Hessian(NamedTuple):
         most = int(memory // (features.n_rows * across.itemsize))
         chosen, share = None, None
         if most < cells:
-            chosen, share = _sample(features, state, base[0], most)
+            chosen, share = _sample(features, state, base[0], most, seed)
             across = np.ascontiguousarray(across[:, chosen])
         q = np.empty((features.n_rows, across.shape[1]), dtype=across.dtype)
 
@@ -265,7 +267,9 @@ class _Hessian(NamedTuple):
         return image.T
 
 
-def _sample(features: JointMap, state: State, base: Array | None, most: int) -> tuple[Array, Array]:
+def _sample(
+    features: JointMap, state: State, base: Array | None, most: int, seed: int
+) -> tuple[Array, Array]:
     """Cells drawn where the densities are, half of them evenly, and 1 / their chances."""
     mean = np.zeros(len(features.X))
     sums = []
@@ -276,7 +280,7 @@ def _sample(features: JointMap, state: State, base: Array | None, most: int) -> 
     features.over_distributions(state.w, base, use)
     for part in sums:
         mean += part
-    chosen, mass = drawn_cells(mean, most)
+    chosen, mass = drawn_cells(mean, most, seed)
     return chosen, mass.astype(features.products)
 
 
@@ -313,9 +317,11 @@ def _reached(
         own = rise + lengths * slopes + lengths**2 * bend
         over = (own > _ENOUGH * lengths * np.minimum(slopes, 0.0) + slack) & (slopes < 0)
         if not over.any() or trial >= _APART:
-            if new.dual <= state.dual + _ENOUGH * float(np.vdot(gradient, moved)):
+            slope = float(np.vdot(gradient, moved))
+            if slope < 0 and new.dual <= state.dual + _ENOUGH * slope:
                 return new
-            lengths *= 0.5
+            # lengths apart may turn a step of coupled densities uphill; one length never does
+            lengths = lengths * 0.5 if np.ptp(lengths) == 0 else np.full_like(lengths, _TOGETHER)
         else:
             lengths[over] *= 0.5
     return None
