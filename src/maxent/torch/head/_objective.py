@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from maxent.torch.maps.scaling import PLAIN, Scaling
 
 
-@dataclass(frozen=True)
-class Objective:
-    """A loss of scores.
+class Objective(NamedTuple):
+    """A loss of scores; a tuple, as not every version of torch.compile takes nested dataclasses.
 
     Attributes
     ----------

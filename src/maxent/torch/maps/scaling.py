@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from numbers import Real
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 
-@dataclass(frozen=True)
-class Scaling:
+class Scaling(NamedTuple):
     """`x = c tanh(s / c) / T` of scores s; -inf, a class that cannot be, stays.
 
     Attributes
