@@ -32,6 +32,7 @@ from maxent.app.wording import _labels, for_page  # noqa: E402
 from maxent.species.fitting.options import options_of  # noqa: E402
 from maxent.species.fitting.settings import Settings  # noqa: E402
 from maxent.species.input.files import LayerFiles, RecordFile, StudyFiles  # noqa: E402
+from maxent.species.input.source_settings import SourceSettings  # noqa: E402
 
 ELEMENT = {"type": "script", "props": {"src": "/results/x.js"}, "key": None, "__k": None}
 STATE = ".maxent-app"
@@ -116,7 +117,7 @@ def test_files_of_results_have_no_rights(folder, name):
 # -- paths of a draft ------------------------------------------------------------------------------
 
 PARTS = {"records": RecordFile, "layers": LayerFiles, "study": StudyFiles, "settings": Settings}
-PARTS |= {"tuning": TuningChoices}
+PARTS |= {"tuning": TuningChoices, "sources": SourceSettings}
 # texts that name no file: columns, layers, rows, words of a list, and options of the model
 NO_PATHS = {
     *("records.species", "records.x", "records.y", "records.presence", "records.basis"),
@@ -125,6 +126,7 @@ NO_PATHS = {
     *(f"settings.{f.name}" for f in fields(Settings) if f.name != "extent"),
     *("tuning.partition", "tuning.column", "tuning.validation", "tuning.scoring"),
     *("tuning.features", "tuning.block_size"),
+    *(f"sources.{f.name}" for f in fields(SourceSettings)),
 }
 
 
@@ -161,8 +163,11 @@ def test_every_path_of_a_draft_is_decided_in_one_place(folder, way):
             assert client.send("/api/draft", given, "PUT", status)["error"], place
             assert read_draft(folders) == Draft(), place
     assert {"layers.layer", "layers.sources", "study.ecoregions", "test", "out"} <= walked
-    assert walked >= NO_PATHS - {"settings.verbose"} - {
-        f"settings.{n}" for n, h in get_type_hints(Settings).items() if "str" not in str(h)
+    assert walked >= NO_PATHS - {
+        f"{part}.{name}"
+        for part in ("settings", "sources")
+        for name, hint in get_type_hints(PARTS[part]).items()
+        if "str" not in str(hint)
     }
 
 

@@ -224,7 +224,7 @@ def test_every_field_is_one_option_of_fit(cls):
         ("fit", ()),
         ("tune", ("--features",)),  # several to try
         ("evaluate", ()),
-        ("project", ("--output", "--threshold")),  # none forced; rules of the model
+        ("project", ("--output", "--threshold", "--intervals")),  # none forced; those of the model
     ],
 )
 def test_defaults_are_those_of_the_fields(command, other):

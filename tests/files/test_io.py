@@ -76,7 +76,10 @@ def parts_of_densities():
     linear = mx.MaxentDensity("lqc", categorical=[2]).fit(TABLE, COUNTS)
     own, other = linear.density_, grown(FAMILIES[0]).density_
     parts = own.certificate, own.origin, own.mean_place, own.evidence, other.origin
-    return own, other, *parts, linear.recipe()
+    task = linear.recipe().task(TABLE, COUNTS)
+    again = task.fit().density
+    bands = task.with_laplace(again).uncertainty, task.with_refits(again, n=2).uncertainty
+    return own, other, *parts, *bands, linear.recipe()
 
 
 FAMILIES = [mx.Monomials(2), mx.Splines(2, knots=5), mx.Trees(3)]

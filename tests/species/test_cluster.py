@@ -508,7 +508,8 @@ def test_wrong_usage(args, words, data, run, monkeypatch, tmp_path):
 def species_model():
     from types import SimpleNamespace
 
-    return SimpleNamespace(density=None, reference=None, extrapolation=None)
+    checked = {"check_outputs": lambda outputs: None}
+    return SimpleNamespace(density=None, reference=None, extrapolation=None, **checked)
 
 
 def test_both_in_python(data, tmp_path):

@@ -211,7 +211,6 @@ def test_intensities_have_intervals_of_all_sources(folder, several, call):
     ("asked", "why"),
     [
         ({"entropy": "tsallis:1.5"}, "entropy shannon"),
-        ({"share": True}, "leave out one of them"),
         ({"joint": True, "intervals": "bootstrap"}, "take --intervals laplace"),
         ({"potential": "ball"}, "take --intervals bootstrap"),
         ({"intervals": "wald"}, "none, laplace, bootstrap"),

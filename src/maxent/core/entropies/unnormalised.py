@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -39,6 +38,7 @@ class UnnormalisedRelativeEntropy(Entropy):
     """
 
     q0: Any = 1.0
+    _log_q: Any = field(init=False, repr=False, compare=False)
     domain = NonNegative()
     has_curvature = True
     largest_score = _LARGEST
@@ -51,6 +51,8 @@ class UnnormalisedRelativeEntropy(Entropy):
             )
         q.setflags(write=False)
         object.__setattr__(self, "q0", q)
+        with np.errstate(divide="ignore"):
+            object.__setattr__(self, "_log_q", np.asarray(np.log(q)))
 
     def __repr__(self) -> str:  # q0 may have an entry per cell
         inside = f"q0={float(self.q0)!r}" if self.q0.ndim == 0 else f"q0 of shape {self.q0.shape}"
@@ -63,11 +65,6 @@ class UnnormalisedRelativeEntropy(Entropy):
 
     def __hash__(self) -> int:
         return hash((type(self), self.q0.tobytes()))
-
-    @cached_property
-    def _log_q(self) -> Array:
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self.q0))
 
     def _fits(self, rows: Rows) -> Array:
         q: Array = self.q0
