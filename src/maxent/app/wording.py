@@ -74,7 +74,10 @@ _VISITS = {
     "count_size": "Overdispersion of counts",
     "effort_layers": "Layers of effort",
 }
-_COMMANDS = {"`maxent evaluate`": "“Test it on other records”, under a result,"}
+_COMMANDS = {
+    "`maxent evaluate`": "“Test it on other records”, under a result,",
+    "`maxent fit --kind survey`": "“Surveys and counts”, below,",
+}
 # of these classes the page has all fields, of the others those above
 _WHOLE = (Settings,)
 _KEYWORD = re.compile(r"\b(?:\w+= and )?\w+= \((?=--)([^()]*)\)")  # of a function, with its flag
