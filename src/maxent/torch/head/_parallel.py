@@ -270,8 +270,6 @@ def _packed(
         return SparseRows.empty(rows, factor.device)
     row, column, score, p = (torch.cat(parts) for parts in zip(*entries, strict=True))
     value = factor[row] * p * scaling.slope(score)
-    known = level.new_zeros(rows, dtype=torch.bool)
-    known[row] = True
     # a row without candidates here may have its target here
     known = level.isnan() & (targets.share != 0)
     at = (shards.mine(targets.index) & known[:, None]).nonzero(as_tuple=True)

@@ -180,7 +180,7 @@ class HeadStatistics(torch.autograd.Function):
     def backward(ctx: Any, *back: Tensor | None) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():
             raise NotImplementedError(
-                "linear_fenchel_young_statistics has no second derivative (create_graph=True)"
+                "linear_statistics has no second derivative (create_graph=True)"
             )
         hidden, weight, bias = ctx.saved_tensors
         targets, objective, seen = ctx.targets, ctx.objective, ctx.seen
