@@ -24,9 +24,10 @@ ROUNDING = {torch.float64: 1e-12, torch.float32: 5e-6, torch.bfloat16: 8e-3, tor
 
 
 @pytest.fixture(params=PLACES)
-def device(request):
-    """Each backend, on its device."""
+def device(request, monkeypatch):
+    """Each backend, on its device; few rows are solved as many are."""
     name, kind = request.param
+    monkeypatch.setattr("maxent.torch.head.loss.FEW", {})
     with mt.backend(name):
         yield kind
 
@@ -138,6 +139,31 @@ def test_rows_of_small_and_large_support_together(device):
         )
         right, wide = reference(given, target, 1.5, reduction=reduction)
         assert_same(loss, given, right, wide, torch.float32)
+
+
+@pytest.mark.parametrize("entropy", ["shannon", 1.5, mt.NormEntropy(2.0)])
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_few_rows(entropy, reduction, monkeypatch):
+    """All their scores at once, as on CUDA: the same losses, gradients and errors."""
+    monkeypatch.setattr("maxent.torch.head.loss.FEW", {"cpu": 20})
+    given = layer()
+    for x in given:
+        x.data = x.data.bfloat16()
+    hidden, weight, bias = given
+    target = torch.randint(50, (4, 5))
+    target[1, 3] = -100
+    loss = mt.linear_fenchel_young_loss(
+        hidden.reshape(4, 5, 8), weight, target, entropy, bias, reduction=reduction, shift=1
+    )
+    later = torch.full_like(target, -100)
+    later[:, :-1] = target[:, 1:]
+    right, wide = reference(given, later.flatten(), entropy, reduction=reduction)
+    assert loss.dtype == torch.float32
+    assert_same(loss.flatten() if loss.ndim else loss, given, right, wide, torch.bfloat16)
+    with pytest.raises(IndexError, match="label 50"):
+        mt.linear_fenchel_young_loss(hidden, weight, torch.full((20,), 50), entropy)
+    with pytest.raises(ValueError, match="needs labels of shape"):
+        mt.linear_fenchel_young_loss(hidden, weight, target, entropy)
 
 
 @pytest.mark.parametrize("spread", [3.0, 1e-3])

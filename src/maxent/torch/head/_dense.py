@@ -13,6 +13,7 @@ from typing import Any
 from torch.nn.functional import linear
 
 import torch
+from maxent.torch.head._aligned import aligned, write_product, write_scores
 from maxent.torch.head._amended import class_weights, penalized
 from maxent.torch.head._objective import Objective
 from maxent.torch.head._sparse import Targets
@@ -24,7 +25,6 @@ ROOM = 1 << 28  # bytes of scores, or of scores and residuals, that are there at
 ROOM_ON_CPU = 1 << 24
 FEWEST = 64  # rows at a time on CPU, where the gradient of the weight is read for each
 WAVES = (1024, 128)  # rows of which there are a multiple on CUDA: whole waves of tiles
-ALIGNED = 16  # classes: products of other numbers of columns are slower by far
 
 
 @dataclass(frozen=True)
@@ -135,15 +135,13 @@ def losses(
             )  # fmt: skip
         else:
             x = room[: len(h)]
-            x[:, classes:] = -torch.inf
-            residual = x[:, :classes]
-            if bias is None:
-                torch.mm(h, weight.T, out=residual)
-            else:
-                torch.addmm(bias, h, weight.T, out=residual)
+            residual = write_scores(x, h, weight, bias)
             total[rows] = _loss_in_place(x, classes, y, objective)
         if gradient is not None:
-            torch.mm(residual, weight, out=gradient.hidden[rows])
+            if room is None:
+                torch.mm(residual, weight, out=gradient.hidden[rows])
+            else:
+                write_product(gradient.hidden[rows], residual, weight)
             torch.addmm(
                 gradient.weight, residual.T, h, beta=int(rows.start > 0), out=gradient.weight
             )
@@ -157,7 +155,7 @@ def _room(hidden: Tensor, classes: int, objective: Objective) -> Tensor | None:
     """A row of scores whose residuals may take their place, with columns to spare; or None."""
     if hidden.device.type == "cpu":
         return None
-    row = hidden.new_empty(1, classes + -classes % ALIGNED)
+    row = hidden.new_empty(1, aligned(classes))
     return row if _dispatch.fuses(row, objective.kind, objective.parameter) else None
 
 

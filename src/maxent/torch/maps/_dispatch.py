@@ -211,9 +211,7 @@ def shared_loss(
         check_labels(target, x.shape[1], ignore)
     triton = _load("triton")
     assert triton is not None
-    both: tuple[Tensor, Tensor] = triton.tsallis_loss(
-        x, target, parameter, ignore, share, in_place
-    )
+    both: tuple[Tensor, Tensor] = triton.tsallis_loss(x, target, parameter, ignore, share, in_place)
     return both
 
 
