@@ -131,13 +131,13 @@ def linear_fenchel_young_loss(
         )
     if shards is not None:
         _check_parallel(objective, sparse_grad)
-    elif not sparse_grad and objective.plain and label_weight is None and _few(hidden, target):
-        index, _ = _pairs(target, hidden, ignore_index, shift)
-        scores = linear(hidden.reshape(len(index), -1), weight, bias)
-        found = fenchel_young_loss(
-            scores, index[:, 0], entropy, reduction, ignore_index, check=check
-        ).to(compute_type(hidden))
-        return found.reshape(hidden.shape[:-1]) if reduction == "none" else found
+    elif (
+        _few(hidden, target)
+        and objective.plain
+        and label_weight is None
+        and not (sparse_grad or shift)
+    ):
+        return _of_all_scores(hidden, weight, bias, target, entropy, ignore_index, reduction, check)
     targets = checked_targets(
         target, hidden, classes, ignore_index, reduction, label_weight, shift, check, objective
     )
@@ -161,11 +161,32 @@ def linear_fenchel_young_loss(
 
 
 def _few(hidden: Tensor, target: Tensor | tuple[Tensor, Tensor]) -> bool:
-    """Whether the rows are so few that their scores may be there at once."""
+    """Whether the rows, with a label each, are so few that their scores may be there at once."""
     if torch.compiler.is_compiling() or not isinstance(target, Tensor):
         return False
-    rows = hidden.shape[:-1].numel()
-    return 0 < rows <= FEW.get(hidden.device.type, 0) and hidden.shape[-1] > 0
+    lead = hidden.shape[:-1]
+    few = 0 < lead.numel() <= FEW.get(hidden.device.type, 0)
+    return few and target.dtype == torch.int64 and target.shape == lead
+
+
+def _of_all_scores(
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    target: Tensor,
+    entropy: str | float | Entropy,
+    ignore_index: int,
+    reduction: str,
+    check: bool | None,
+) -> Tensor:
+    lead = hidden.shape[:-1]
+    if hidden.ndim != 2:
+        hidden, target = hidden.reshape(-1, hidden.shape[-1]), target.reshape(-1)
+    loss = fenchel_young_loss(
+        linear(hidden, weight, bias), target, entropy, reduction, ignore_index, check=check
+    )
+    loss = loss.to(compute_type(hidden))
+    return loss.reshape(lead) if reduction == "none" and len(lead) != 1 else loss
 
 
 def _shared_layer(
