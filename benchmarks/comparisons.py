@@ -164,7 +164,8 @@ def _gpu_head(suite: str) -> Iterator[Comparison]:
             same = all(other.get(name) == row.get(name) for name in _HEADS)
             if same and not other["what"].startswith("maxent"):
                 seconds = number(row["ms"]) / 1000, number(other["ms"]) / 1000
-                yield Comparison(suite, _head(row), other["what"], *seconds)
+                recorded = other["run"] != row["run"]
+                yield Comparison(suite, _head(row), other["what"], *seconds, recorded)
 
 
 def _head(row: Record) -> str:
