@@ -3,6 +3,8 @@
 import math
 
 import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 
 import maxent.torch as mt
 import torch
@@ -29,6 +31,8 @@ def cases():
         ("ignored and masked", {"entropy": 1.5, "holes": True, "reduction": "none"}),
         ("float32", {"entropy": 1.5, "dtype": torch.float32}),
         ("bfloat16", {"entropy": 1.5, "dtype": torch.bfloat16}),
+        ("a weight that is a DTensor", {"entropy": 1.5, "mesh": "weight"}),
+        ("all DTensors", {"entropy": 1.0, "mesh": "all", "label_smoothing": 0.1}),
     ]
 
 
@@ -50,11 +54,18 @@ def bounds(world, classes=CLASSES):
     return [*cuts, classes]
 
 
-def error_of(settings, rank, world, group):
+def even_bounds(world, classes=CLASSES):
+    """Shards as torch makes them: the last is the smallest."""
+    size = -(-classes // world)
+    return [min(k * size, classes) for k in range(world + 1)]
+
+
+def error_of(settings, rank, world, group, device="cpu"):
     """The largest error of loss and gradients, relative to the largest entry of each."""
     _parallel.TOLD, _parallel.KEPT = 10, 40  # rows of each kind
     given = dict(settings)
-    dtype, backend = given.pop("dtype", torch.float64), given.pop("backend", "numba")
+    compiled = "numba" if device == "cpu" else "triton"
+    dtype, backend = given.pop("dtype", torch.float64), given.pop("backend", compiled)
     hidden, weight, bias = layer(given.pop("spread", 3.0), dtype)
     target = torch.randint(CLASSES, (ROWS,))
     if given.pop("target", None):
@@ -71,23 +82,41 @@ def error_of(settings, rank, world, group):
     if given.pop("weights", False):
         given["label_weight"] = torch.rand(CLASSES, dtype=torch.float64) + 0.5
     blocks = given.pop("blocks", False)
-    cuts = bounds(world)
+    back = torch.rand(ROWS, dtype=torch.float64) + 0.5
+    hidden, weight, bias, back = (x.to(device) for x in (hidden, weight, bias, back))
+    if isinstance(target, tuple):
+        target = tuple(x.to(device) for x in target)
+    else:
+        target = target.to(device)
+    if "label_weight" in given:
+        given["label_weight"] = given["label_weight"].to(device)
+    distributed, shared = given.pop("mesh", None), {"group": group}
+    cuts = bounds(world) if distributed is None else even_bounds(world)
     own = slice(cuts[rank], cuts[rank + 1])
     whole = [x.clone().requires_grad_() for x in (hidden, weight, bias)]
     part = [x.clone().requires_grad_() for x in (hidden, weight[own], bias[own])]
-    back = torch.rand(ROWS, dtype=torch.float64) + 0.5
+    targets = [target, target]
+    if distributed is not None:
+        mesh, shared = DeviceMesh.from_group(group, hidden.device.type), {}
+        part[1] = distribute_tensor(weight.clone(), mesh, [Shard(0)]).requires_grad_()
+        assert len(part[1].to_local()) == own.stop - own.start
+    if distributed == "all":
+        part[0] = distribute_tensor(hidden.clone(), mesh, [Replicate()]).requires_grad_()
+        part[2] = distribute_tensor(bias.clone(), mesh, [Shard(0)]).requires_grad_()
+        targets[1] = distribute_tensor(target, mesh, [Replicate()])
     counting = [k for k in range(ROWS) if k != 3]
     found = []
     rooms = {"ROOM_ON_CPU": _parallel.ROOM_ON_CPU, "FEWEST": _parallel.FEWEST}
     if blocks:
         _parallel.ROOM_ON_CPU, _parallel.FEWEST = 1, 5
     with mt.backend(backend):
-        for (h, w, b), chosen in ((whole, {}), (part, {"group": group})):
-            loss = mt.linear_fenchel_young_loss(h, w, target, bias=b, **given, **chosen)
+        for (h, w, b), y, chosen in zip((whole, part), targets, ({}, shared), strict=True):
+            loss = mt.linear_fenchel_young_loss(h, w, y, bias=b, **given, **chosen)
             one_by_one = (loss[counting] * back[counting].to(loss.dtype)) if loss.ndim else 3 * loss
             one_by_one.where(one_by_one < math.inf, 0).sum().backward()
             assert "holes" not in settings or loss[3] == 0
-            found.append([loss.detach().nan_to_num(posinf=-1.0), h.grad, w.grad, b.grad])
+            made = [x.to_local() if isinstance(x, DTensor) else x for x in (h.grad, w.grad, b.grad)]
+            found.append([loss.detach().nan_to_num(posinf=-1.0), *made])
     for name, value in rooms.items():
         setattr(_parallel, name, value)
     right, ours = found
@@ -150,6 +179,51 @@ def refusals(rank, group, alone):
     return said
 
 
+def mesh_failures():
+    """Name, the placement of a weight of 5 classes or what else is given, and what is said."""
+    return [
+        ("replicated", {"placements": [Replicate()]}, "needs a weight with classes in shards"),
+        ("columns", {"placements": [Shard(1)]}, "needs a weight with classes in shards"),
+        ("also a group", {"group": True}, "is its group: leave out group"),
+        ("two dimensions", {"shape": (1, 2)}, "a mesh of one dimension"),
+        ("turned", {"ranks": [1, 0]}, "a mesh whose ranks ascend, got [1, 0]"),
+        ("split rows", {"hidden": Shard(0)}, "hidden needs the mesh of the weight and [Replicate("),
+        ("empty", {"classes": 1}, "the shard of rank 1 has no class"),
+        ("statistics", {"call": "statistics"}, "linear_statistics needs the whole weight"),
+        ("predict", {"call": "predict"}, "needs all classes, and this process has"),
+    ]
+
+
+def mesh_refusals(rank, group):
+    """What each of these says here."""
+    said, mesh = {}, DeviceMesh.from_group(group, "cpu")
+    for name, change, _ in mesh_failures():
+        chosen, placements = mesh, change.get("placements", [Shard(0)])
+        if "shape" in change:
+            chosen = DeviceMesh("cpu", [[0, 1]])
+            placements = [Replicate(), Shard(0)]
+        if "ranks" in change:
+            chosen = DeviceMesh("cpu", change["ranks"])
+        weight = distribute_tensor(torch.zeros(change.get("classes", 5), 4), chosen, placements)
+        hidden, target = torch.zeros(4, 4), torch.zeros(4, dtype=torch.int64)
+        if "hidden" in change:
+            hidden = distribute_tensor(hidden, mesh, [change["hidden"]])
+        try:
+            if change.get("call") == "statistics":
+                mt.linear_statistics(hidden, weight, target)
+            elif change.get("call") == "predict":
+                head = mt.LinearFenchelYoungLoss(4, 5)
+                head.weight = torch.nn.Parameter(weight)
+                head.predict(hidden)
+            else:
+                given = {"group": group} if "group" in change else {}
+                mt.linear_fenchel_young_loss(hidden, weight, target, **given)
+            said[name] = "nothing"
+        except (ValueError, TypeError, RuntimeError) as error:
+            said[name] = str(error)
+    return said
+
+
 def traffic(rank, world, group):
     """Bytes that a step of a large vocabulary sends."""
     hidden, weight, _ = layer(2.2, torch.float32, 128, 20000)
@@ -160,6 +234,22 @@ def traffic(rank, world, group):
     target = torch.randint(20000, (128,))
     mt.linear_fenchel_young_loss(hidden, own, target, 1.5, group=group).backward()
     return dict(_shards.SENT)
+
+
+def run_on_devices(rank, world, store):
+    """As ``run``, on CUDA with NCCL, in single precision; a process for each device."""
+    device = f"cuda:{rank}"
+    torch.cuda.set_device(device)
+    dist.init_process_group(
+        "nccl", f"file://{store}", world_size=world, rank=rank, device_id=torch.device(device)
+    )
+    found = [
+        (name, *error_of({**given, "dtype": torch.float32}, rank, world, dist.group.WORLD, device))
+        for name, given in cases()
+        if given.get("dtype") != torch.bfloat16 and "holes" not in given
+    ]
+    dist.destroy_process_group()
+    return found
 
 
 def run(rank, world, store):
@@ -174,6 +264,7 @@ def run(rank, world, store):
             found[size] = [(name, *error_of(given, rank, size, group)) for name, given in cases()]
     if rank < 2:
         found["failures"] = refusals(rank, groups[2], alone)
+        found["meshes"] = mesh_refusals(rank, groups[2])
         found["traffic"] = traffic(rank, 2, groups[2])
     dist.barrier()
     dist.destroy_process_group()

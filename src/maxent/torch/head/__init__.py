@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from maxent.torch.head.distillation import linear_distillation_loss
 from maxent.torch.head.distribution import SparseDistribution, linear_entmax
 from maxent.torch.head.loss import linear_fenchel_young_loss
 from maxent.torch.head.modules import LinearFenchelYoungLoss
@@ -11,6 +12,7 @@ __all__ = [
     "LinearFenchelYoungLoss",
     "RowStatistics",
     "SparseDistribution",
+    "linear_distillation_loss",
     "linear_entmax",
     "linear_fenchel_young_loss",
     "linear_statistics",

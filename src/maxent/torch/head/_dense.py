@@ -75,9 +75,14 @@ class DenseRows:
 def blocks(hidden: Tensor, weight: Tensor, scaling: Scaling) -> list[slice]:
     """Rows that fit together."""
     dtype = hidden.dtype if scaling.plain else _dispatch.compute_type(hidden)
-    room, least = (ROOM_ON_CPU, FEWEST) if hidden.device.type == "cpu" else (ROOM, 1)
-    size = max(room // max(len(weight) * dtype.itemsize, 1), least)
-    return [slice(first, first + size) for first in range(0, len(hidden), size)]
+    return parts(len(hidden), len(weight) * dtype.itemsize, hidden.device)
+
+
+def parts(rows: int, size: int, device: torch.device) -> list[slice]:
+    """Rows that fit together, each of ``size`` bytes."""
+    room, least = (ROOM_ON_CPU, FEWEST) if device.type == "cpu" else (ROOM, 1)
+    step = max(room // max(size, 1), least)
+    return [slice(first, first + step) for first in range(0, rows, step)]
 
 
 def losses(
