@@ -84,10 +84,8 @@ def error_of(settings, rank, world, group, device="cpu"):
     blocks = given.pop("blocks", False)
     back = torch.rand(ROWS, dtype=torch.float64) + 0.5
     hidden, weight, bias, back = (x.to(device) for x in (hidden, weight, bias, back))
-    if isinstance(target, tuple):
-        target = tuple(x.to(device) for x in target)
-    else:
-        target = target.to(device)
+    parts = tuple(x.to(device) for x in (target if isinstance(target, tuple) else (target,)))
+    target = parts if len(parts) > 1 else parts[0]
     if "label_weight" in given:
         given["label_weight"] = given["label_weight"].to(device)
     distributed, shared = given.pop("mesh", None), {"group": group}

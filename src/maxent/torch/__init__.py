@@ -19,13 +19,18 @@ from maxent.torch.attention import (
     register_attention,
 )
 from maxent.torch.head import (
+    CausalLoss,
+    ChunkedLoss,
+    EntmaxLogitsProcessor,
     LinearFenchelYoungLoss,
     RowStatistics,
     SparseDistribution,
     linear_distillation_loss,
     linear_entmax,
     linear_fenchel_young_loss,
+    linear_log_probabilities,
     linear_statistics,
+    set_causal_loss,
 )
 from maxent.torch.maps._dispatch import backend
 from maxent.torch.maps.entropies import Entropy, NormEntropy, Shannon, Tsallis
@@ -56,9 +61,12 @@ __all__ = [
     "AttentionCache",
     "AttentionSupport",
     "Budget",
+    "CausalLoss",
+    "ChunkedLoss",
     "Entmax",
     "Entmax15",
     "EntmaxAttention",
+    "EntmaxLogitsProcessor",
     "Entropy",
     "FenchelYoungLoss",
     "LinearFenchelYoungLoss",
@@ -81,9 +89,11 @@ __all__ = [
     "linear_distillation_loss",
     "linear_entmax",
     "linear_fenchel_young_loss",
+    "linear_log_probabilities",
     "linear_statistics",
     "normmax",
     "register_attention",
+    "set_causal_loss",
     "softmax",
     "sparse_plus",
     "sparse_sigmoid",
