@@ -4,6 +4,7 @@ import math
 
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 
 import maxent.torch as mt
@@ -222,6 +223,58 @@ def mesh_refusals(rank, group):
     return said
 
 
+class Net(torch.nn.Module):
+    """Something with a head that is left to the loss, as torchtitan's models are."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.body, self.lm_head = torch.nn.Linear(6, 6), torch.nn.Linear(6, 30, bias=False)
+        with torch.no_grad():
+            self.lm_head.weight.mul_(8)
+
+    def forward(self, x):
+        return self.body(x).tanh()
+
+
+def chunks(rank, group):
+    """Errors of chunked losses with FSDP, each process its own rows, and with a shared head."""
+    mesh = DeviceMesh.from_group(group, "cpu")
+    torch.manual_seed(1)
+    x, y = torch.randn(8, 6), torch.randint(30, (8,))
+    y[2] = -100
+    whole, sharded, shared = Net(), Net(), Net()
+    right = mt.fenchel_young_loss(whole.lm_head(whole(x)), y, reduction="sum") / 7
+    right.backward()
+    for part in (sharded.body, sharded.lm_head, sharded):
+        fully_shard(part, mesh=mesh)
+    weight = distribute_tensor(shared.lm_head.weight.detach(), mesh, [Shard(0)])
+    shared.lm_head.weight = torch.nn.Parameter(weight)
+    errors = {}
+    for name, net, rows in (
+        ("fsdp", sharded, slice(4 * rank, 4 * rank + 4)),
+        ("shared", shared, slice(0, 8)),
+    ):
+        loss_of = mt.ChunkedLoss(num_chunks=3)
+        loss_of.set_lm_head(net.lm_head)
+        # what numpy has seen on CPU cannot be given back by FSDP
+        with mt.backend("plain"):
+            loss, _ = loss_of(net(x[rows]), y[rows], 7.0)
+        loss.backward()
+        found = [loss.detach()]
+        if name == "fsdp":
+            dist.all_reduce(found[0], group=group)
+        for parameter in net.parameters():
+            g = parameter.grad
+            # FSDP takes the mean of the processes
+            found.append(
+                g.full_tensor() * (2 if name == "fsdp" else 1) if isinstance(g, DTensor) else g
+            )
+        expected = [right.detach(), *(p.grad for p in whole.parameters())]
+        errors[name] = max(float((a - b).abs().max()) for a, b in zip(found, expected, strict=True))
+    return errors
+
+
 def traffic(rank, world, group):
     """Bytes that a step of a large vocabulary sends."""
     hidden, weight, _ = layer(2.2, torch.float32, 128, 20000)
@@ -262,6 +315,7 @@ def run(rank, world, store):
             found[size] = [(name, *error_of(given, rank, size, group)) for name, given in cases()]
     if rank < 2:
         found["failures"] = refusals(rank, groups[2], alone)
+        found["chunks"] = chunks(rank, groups[2])
         found["meshes"] = mesh_refusals(rank, groups[2])
         found["traffic"] = traffic(rank, 2, groups[2])
     dist.barrier()

@@ -60,6 +60,13 @@ def test_errors_in_words_in_every_process(found):
 
 
 @pytest.mark.slow
+def test_chunks_with_sharded_parameters_and_with_a_shared_head(found):
+    for rank in range(2):
+        assert set(found[rank]["chunks"]) == {"fsdp", "shared"}
+        assert max(found[rank]["chunks"].values()) < 2e-6
+
+
+@pytest.mark.slow
 def test_meshes_that_cannot_be_in_every_process(found):
     for rank in range(2):
         for name, _, said in mesh_failures():
