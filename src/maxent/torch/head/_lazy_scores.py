@@ -10,9 +10,8 @@ from torch.utils._pytree import tree_map
 import torch
 from torch import Tensor, nn
 
-_ATEN = torch.ops.aten
-_PRODUCTS = (_ATEN.mul.Tensor, _ATEN.mul.Scalar)
-_QUOTIENTS = (_ATEN.div.Tensor, _ATEN.div.Scalar)
+_PRODUCTS = ("aten::mul.Tensor", "aten::mul.Scalar")
+_QUOTIENTS = ("aten::div.Tensor", "aten::div.Scalar")
 
 
 class Step(NamedTuple):
@@ -97,7 +96,7 @@ class LazyScores(Tensor):
             lambda x: x._computed() if isinstance(x, LazyScores) else x, (args, kwargs)
         )
         found = func(*given[0], **given[1])
-        in_place = func._schema.name.endswith("_") and isinstance(args[0], LazyScores)
+        in_place = func.name().partition(".")[0].endswith("_") and isinstance(args[0], LazyScores)
         return args[0] if in_place else found
 
 
@@ -106,16 +105,17 @@ def _later(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> LazyScor
     x = args[0] if args else None
     if not isinstance(x, LazyScores) or x._dense is not None:
         return None
-    if func is _ATEN.detach.default:  # which autograd calls too, for what it keeps of tanh
+    name = func.name()
+    if name == "aten::detach":  # which autograd calls too, for what it keeps of tanh
         hidden, weight, bias = x.layer
         layer = (hidden.detach(), weight.detach(), None if bias is None else bias.detach())
         return LazyScores(layer, x.steps, x.types)
     dtype, step = x.dtype, None
-    if func is _ATEN.tanh.default:
+    if name == "aten::tanh":
         step = Step(tanh=True)
-    elif func in (*_PRODUCTS, *_QUOTIENTS) and isinstance(args[1], float | int) and args[1] != 0:
-        step = Step(args[1] if func in _PRODUCTS else 1 / args[1])
-    elif func is _ATEN._to_copy.default and set(kwargs) == {"dtype"}:
+    elif name in (*_PRODUCTS, *_QUOTIENTS) and isinstance(args[1], float | int) and args[1] != 0:
+        step = Step(args[1] if name in _PRODUCTS else 1 / args[1])
+    elif name == "aten::_to_copy" and set(kwargs) == {"dtype"}:
         dtype = kwargs["dtype"]
         step = Step() if dtype.is_floating_point else None
     return None if step is None else LazyScores(x.layer, (*x.steps, step), (*x.types, dtype))
