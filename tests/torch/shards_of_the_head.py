@@ -170,6 +170,9 @@ def refusals(rank, group, alone):
     loss = mt.linear_fenchel_young_loss(*given[:2], target, 1.5, given[2], group=alone[rank])
     right = mt.linear_fenchel_young_loss(*given[:2], target, 1.5, given[2])
     said["one process"] = "" if torch.equal(loss, right) else "another loss"
+    own = distribute_tensor(given[1], DeviceMesh.from_group(alone[rank], "cpu"), [Shard(0)])
+    loss = mt.linear_fenchel_young_loss(given[0], own, target, 1.5, given[2])
+    said["one process"] += "" if torch.equal(loss, right) else "another loss of a mesh"
     try:
         mt.linear_fenchel_young_loss(*given[:2], target, 1.5, group=alone[1 - rank])
         said["one process"] += "not refused"

@@ -12,7 +12,9 @@ torch = needs("torch")
 transformers = needs("transformers")
 safetensors = needs("safetensors.torch")
 
+from test_torch import tracing_warns  # noqa: E402
 from torch.nn.functional import cross_entropy, pad  # noqa: E402
+from watching import Watch  # noqa: E402
 
 import maxent.torch as mt  # noqa: E402
 from maxent.torch.head import _dense  # noqa: E402
@@ -140,22 +142,22 @@ def test_training_makes_no_scores(monkeypatch):
     """No tensor of a step is as large as they would be."""
     monkeypatch.setattr(_dense, "ROOM_ON_CPU", 1)
     monkeypatch.setattr(_dense, "FEWEST", 16)
-    seen = []
-
-    class Watch(torch.utils._python_dispatch.TorchDispatchMode):
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            out = func(*args, **(kwargs or {}))
-            several = out if isinstance(out, tuple | list) else [out]
-            seen.extend(x.numel() for x in several if type(x) is torch.Tensor)
-            return out
-
     long = words(8, 30)
     for prepare, small in ((mt.set_causal_loss, True), (lambda model: model, False)):
         model = prepare(made())
-        seen.clear()
-        with Watch(), mt.backend("plain"), torch.autocast("cpu", torch.bfloat16):
+        with Watch() as watch, mt.backend("plain"), torch.autocast("cpu", torch.bfloat16):
             model(long, labels=long).loss.backward()
-        assert (max(seen) < 8 * 29 * WORDS) == small
+        assert (watch.largest < 8 * 29 * WORDS) == small
+
+
+@pytest.mark.slow
+@tracing_warns
+def test_a_compiled_model_computes_its_scores():
+    model = mt.set_causal_loss(made())
+    right = model(words(), labels=words()).loss
+    out = torch.compile(model, backend="eager")(words(), labels=words())
+    assert type(out.logits) is torch.Tensor
+    torch.testing.assert_close(out.loss, right)
 
 
 def test_autocast_and_narrow_types():

@@ -7,6 +7,7 @@ from tools import needs
 torch = needs("torch")
 
 from torch.nn.functional import cross_entropy, kl_div, linear  # noqa: E402
+from watching import Watch  # noqa: E402
 
 import maxent.torch as mt  # noqa: E402
 from maxent.torch.head import _dense, _teacher  # noqa: E402
@@ -98,27 +99,14 @@ def test_nothing_as_large_as_the_scores(monkeypatch):
     """The largest tensor that is made on the way has the weight's size or that of a few rows."""
     monkeypatch.setattr(_dense, "ROOM_ON_CPU", 1)
     monkeypatch.setattr(_dense, "FEWEST", 4)
-    seen = []
-
-    class Watch(torch.utils._python_dispatch.TorchDispatchMode):
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            made = func(*args, **(kwargs or {}))
-            seen.extend(
-                x.numel()
-                for x in (made if isinstance(made, tuple | list) else [made])
-                if isinstance(x, torch.Tensor)
-            )
-            return made
-
     rows, classes = 64, 500
     hidden, weight = torch.randn(rows, 4, requires_grad=True), torch.randn(classes, 4)
     for entropy in ("shannon", "entmax15"):
-        seen.clear()
-        with Watch(), mt.backend("plain"):
+        with Watch() as watch, mt.backend("plain"):
             mt.linear_distillation_loss(
                 hidden, weight, hidden, weight, entropy, temperature=9.0
             ).backward()
-        assert max(seen) <= 8 * classes
+        assert watch.largest <= 8 * classes
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])

@@ -58,7 +58,8 @@ class LazyScores(Tensor):
     def _computed(self) -> Tensor:
         """The scores, kept from now on: what is done to them in place is done to these."""
         if self._dense is None:
-            x = linear(*(None if part is None else part.detach() for part in self.layer))
+            hidden, weight, bias = _fixed(self.layer)
+            x = linear(hidden, weight, bias)
             for step, dtype in zip(self.steps, self.types[1:], strict=True):
                 x = (x.tanh() if step.tanh else x * step.factor).to(dtype)
             self._dense = x
@@ -100,6 +101,12 @@ class LazyScores(Tensor):
         return args[0] if in_place else found
 
 
+def _fixed(layer: tuple[Tensor, Tensor, Tensor | None]) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The layer without what autograd knows of it."""
+    hidden, weight, bias = layer
+    return hidden.detach(), weight.detach(), None if bias is None else bias.detach()
+
+
 def _later(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> LazyScores | None:
     """What an operation gives that need not be done now."""
     x = args[0] if args else None
@@ -107,9 +114,7 @@ def _later(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> LazyScor
         return None
     name = func.name()
     if name == "aten::detach":  # which autograd calls too, for what it keeps of tanh
-        hidden, weight, bias = x.layer
-        layer = (hidden.detach(), weight.detach(), None if bias is None else bias.detach())
-        return LazyScores(layer, x.steps, x.types)
+        return LazyScores(_fixed(x.layer), x.steps, x.types)
     dtype, step = x.dtype, None
     if name == "aten::tanh":
         step = Step(tanh=True)
@@ -148,7 +153,9 @@ class LazyLinear(nn.Linear):
         """The scores."""
         if not (self.training and torch.is_grad_enabled()) or torch.compiler.is_compiling():
             return super().forward(input)
-        weight, bias, device = self.weight, self.bias, input.device.type
+        weight: Tensor = self.weight
+        bias: Tensor | None = self.bias
+        device = input.device.type
         if torch.is_autocast_enabled(device) and input.dtype != torch.float64:
             dtype = torch.get_autocast_dtype(device)
             input, weight = input.to(dtype), weight.to(dtype)
