@@ -20,7 +20,7 @@ from maxent.torch.maps import _dispatch
 from maxent.torch.maps.scaling import Scaling
 from torch import Tensor
 
-_ARRAYS = 3  # of the size of scores that are there together
+_COPIES = 6  # how many numbers there are for each score, in the type of the weight
 KEPT = 512  # classes of a teacher's row that are kept; one with more is computed again
 
 
@@ -143,7 +143,7 @@ def _losses(
     loss = torch.zeros(len(number), dtype=dtype, device=hidden.device)
     made = [None if x is None or back is None else torch.zeros_like(x) for x in given]
     d_hidden, d_weight, d_bias = made
-    for part in _dense.parts(len(number), _ARRAYS * len(weight) * dtype.itemsize, hidden.device):
+    for part in _dense.blocks(len(number), weight, objective.scaling, _COPIES):
         rows = number[part]
         h = hidden[rows]
         x = linear(h, weight, bias)
