@@ -14,7 +14,7 @@ import numpy as np
 from maxent.rows.arrays import Array
 
 _STEP = 8  # charts are made for multiples of it, so that batches share them
-_FIELDS = 8  # of an item: target, left, left step, right, right step, ways, head, dependent
+_FIELDS = 6  # of an item: target, left, right, ways, head, dependent
 
 
 def dependency_chart(n: int, single: bool) -> Any:
@@ -45,20 +45,15 @@ def _dependencies(n: int, single: bool) -> Any:
     zero = np.zeros_like(i)
     root_arc = (i == 0) & (j > 0) & single
     longer = width > 0
-    leaf = ~longer
-    items = [
-        # two complete spans that meet between i and j
-        (longer & ~root_arc, at(join, i, j), at(right, i, i), 1, at(left, i + 1, j), n, width, none),
-        (longer & ~root_arc, at(right_arc, i, j), at(join, i, j), 0, zero, 0, 1, (i, j)),
-        (root_arc, at(right_arc, i, j), at(left, i + 1, j), 0, zero, 0, 1, (i, j)),
-        (longer & inner, at(left_arc, i, j), at(join, i, j), 0, zero, 0, 1, (j, i)),
-        (longer & inner, at(left, i, j), at(left, i, i), 1, at(left_arc, i, j), n, width, none),
-        (leaf & inner, at(left, i, j), zero, 0, zero, 0, 1, none),
-        (
-            *(longer, at(right, i, j), at(right_arc, i, i + 1), 1, at(right, i + 1, j), n),
-            *(width, none),
-        ),
-        (leaf, at(right, i, j), zero, 0, zero, 0, 1, none),
+    items = [  # of each span, in the order in which they need each other
+        (longer & ~root_arc, at(join, i, j), at(right, i, i), at(left, i + 1, j), width, none),
+        (longer & ~root_arc, at(right_arc, i, j), at(join, i, j), zero, 1, (i, j)),
+        (root_arc, at(right_arc, i, j), at(left, i + 1, j), zero, 1, (i, j)),
+        (longer & inner, at(left_arc, i, j), at(join, i, j), zero, 1, (j, i)),
+        (longer & inner, at(left, i, j), at(left, i, i), at(left_arc, i, j), width, none),
+        (~longer & inner, at(left, i, j), zero, zero, 1, none),
+        (longer, at(right, i, j), at(right_arc, i, i + 1), at(right, i + 1, j), width, none),
+        (~longer, at(right, i, j), zero, zero, 1, none),
     ]
     return _chart(items, i, j, n, 5, np.arange(n + 1) - 1)
 
@@ -70,8 +65,8 @@ def _constituents(n: int) -> Any:
     width, zero = j - i, np.zeros_like(i)
     here = 1 + i * n + j
     items = [
-        (width > 0, here, 1 + i * n + i, 1, 1 + (i + 1) * n + j, n, width, (i, j)),
-        (width == 0, here, zero, 0, zero, 0, 1, (i, j)),
+        (width > 0, here, 1 + i * n + i, 1 + (i + 1) * n + j, width, (i, j)),
+        (width == 0, here, zero, zero, 1, (i, j)),
     ]
     return _chart(items, i, j, n, 1, 2 * np.arange(n + 1) - 1)
 
@@ -100,4 +95,4 @@ def _chart(
     goals = np.searchsorted(ends, np.arange(n + 1))
     item = np.zeros(1 + tables * n * n, np.int64)
     item[columns[0]] = np.arange(columns.shape[1])
-    return Chart(*(np.ascontiguousarray(column) for column in columns), goals, cells, item)
+    return Chart(*(np.ascontiguousarray(column) for column in columns), goals, cells, item, n)

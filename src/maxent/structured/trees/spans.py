@@ -10,6 +10,8 @@ import numpy as np
 from maxent.rows.arrays import Array, Rows, as_rows, flat, leading, like, same_cuts
 from maxent.structured.trees.tables import TableDomain, with_cuts
 
+_TIED = 1e-9  # how far apart scores of equally good trees may be, in units of the largest score
+
 
 class SpanDomain(TableDomain):
     """Trees of a chart: maxima, sums, the best ones and draws in `O(n^3)` for n nodes."""
@@ -44,6 +46,20 @@ class SpanDomain(TableDomain):
         rows = as_rows(theta)
         along = np.ascontiguousarray(flat(v), np.float64)
         return like(self._search(covariance_rows, rows, along), theta)
+
+    def project_jvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
+        """v projected on the directions of the face of p, the trees best towards theta from it."""
+        rows = as_rows(theta).astype(np.float64)
+        # the face is seen by scores that are equal but for rounding, which float32 has too much of
+        point = as_rows(p) if p.dtype == np.float64 else self._project(rows)
+        offsets, nodes = self._cuts(rows)
+        along, out = flat(v).astype(np.float64), np.zeros(flat(rows).size)
+        scores = flat(rows) - flat(point)
+        chart, labels = self._setting(nodes)
+        for i, n in enumerate(nodes):
+            own = slice(offsets[i], offsets[i + 1])
+            out[own] = _within_face(scores[own], int(n), chart, labels, along[own])
+        return like(with_cuts(out, as_rows(p)), p)
 
     def _kbest(self, theta: Rows, k: int) -> tuple[Array, list[Rows]]:
         from maxent.structured.trees.kernels.best_spans import kbest_rows
@@ -91,3 +107,22 @@ class SpanDomain(TableDomain):
         others = flat(other).astype(np.float64, copy=False)
         self._over_rows(entropy_rows, theta, out, others, relative)
         return out
+
+
+def _within_face(scores: Array, n: int, chart: Any, labels: int, v: Array) -> Array:
+    """v projected on the differences of the trees that are best but for rounding."""
+    from maxent.structured.trees.kernels.faces import face_trees
+
+    tolerance = _TIED * (1.0 + np.abs(scores[np.isfinite(scores)]).max(initial=0.0))
+    room = 4 * n
+    while True:
+        trees = np.zeros((room, scores.size))
+        count = face_trees(scores, n, chart, labels, tolerance, trees)
+        if count <= room:
+            break
+        room = count
+    apart = trees[1:count] - trees[0]
+    if not len(apart):
+        return np.zeros(scores.size)
+    weights, *_ = np.linalg.lstsq(apart.T, v)
+    return np.asarray(weights @ apart)

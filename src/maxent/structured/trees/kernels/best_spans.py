@@ -60,8 +60,7 @@ def kbest_rows(theta, offsets, nodes, chart, labels, k, scores, out, start, stop
             for i in range(k):
                 value[v, i] = raw[v, i] = -np.inf
             for t in range(chart.ways[v]):
-                left, right = chart.left[v] + t * chart.left_step[v], chart.right[v]
-                right += t * chart.right_step[v]
+                left, right = chart.left[v] + t, chart.right[v] + t * chart.pitch
                 left = chart.item[left] if left else nothing
                 right = chart.item[right] if right else nothing
                 for a in range(k):
@@ -109,8 +108,7 @@ def kbest_rows(theta, offsets, nodes, chart, labels, k, scores, out, start, stop
                     vertex[cell + label[v, own]] = 1.0
                 own = rank[v, own]
                 t = way[v, own]
-                left = chart.left[v] + t * chart.left_step[v]
-                right = chart.right[v] + t * chart.right_step[v]
+                left, right = chart.left[v] + t, chart.right[v] + t * chart.pitch
                 if left:
                     waiting[count], ranks[count] = chart.item[left], left_rank[v, own]
                     count += 1

@@ -1,9 +1,8 @@
 """Sums and maxima over trees that are put together from spans, one tree per row.
 
 A chart lists items, each after those it is made of. An item is a sum over ways; way t joins the
-item at the address ``left + t left_step`` with that at ``right + t right_step``, and what all ways
-share is the score of one cell (head, dependent), if the item has any. Address 0 is nothing: a sum
-of 1. Items are ordered by the end of their span, so the chart of a short sentence is the beginning
+item at the address ``left + t`` with that at ``right + t pitch``, and what all ways share is the
+score of one cell (head, dependent), if the item has any. Address 0 is nothing: a sum of 1. Items are ordered by the end of their span, so the chart of a short sentence is the beginning
 of that of a longer one: n nodes take the first ``goals[n]`` items, and the last of them is the
 whole tree.
 
@@ -39,15 +38,14 @@ class Chart(NamedTuple):
 
     target: Any  # address of the sum of each item
     left: Any
-    left_step: Any
     right: Any
-    right_step: Any
     ways: Any
     head: Any  # cell whose score the item earns; -1 for none
     dependent: Any
     goals: Any  # items of n nodes
     cells: Any  # cells in a tree of n nodes
     item: Any  # item at each address
+    pitch: Any
 
 
 @njit(cache=True, nogil=True)
@@ -82,39 +80,46 @@ def _read(score, n, labels, chart, best, earned):
 @njit(cache=True, nogil=True)
 def _best_pass(earned, n, chart, top):
     """Write the best score of each item; return that of the whole tree."""
-    last = chart.target[chart.goals[n] - 1]
+    last, pitch = chart.target[chart.goals[n] - 1], chart.pitch
     top[0] = 0.0
     for v in range(chart.goals[n]):
-        left, right = chart.left[v], chart.right[v]
-        left_step, right_step = chart.left_step[v], chart.right_step[v]
-        best = -np.inf
-        for t in range(chart.ways[v]):
-            best = max(best, top[left + t * left_step] + top[right + t * right_step])
+        left, right, ways = chart.left[v], chart.right[v], chart.ways[v]
+        best = top[left] + top[right]
+        if ways > 1:
+            lefts, rights = top[left : left + ways], top[right : right + ways * pitch : pitch]
+            for t in range(ways):
+                best = max(best, lefts[t] + rights[t])
         if chart.head[v] >= 0:
             best += earned[chart.head[v] * n + chart.dependent[v]]
         top[chart.target[v]] = best
     return top[last]
 
 
+@njit(cache=True, helper=True, nogil=True)
+def best_scores(score, n, labels, chart, earned, top):
+    """Write what each cell earns and the best score of each item; return that of the tree."""
+    _read(score, n, labels, chart, True, earned)
+    return _best_pass(earned, n, chart, top)
+
+
 @njit(cache=True, nogil=True)
 def _log_pass(earned, n, chart, inside):
     """Write log of the sum over trees of each item; return that of the whole tree."""
-    last = chart.target[chart.goals[n] - 1]
+    last, pitch = chart.target[chart.goals[n] - 1], chart.pitch
     inside[0] = 0.0
     for v in range(chart.goals[n]):
-        left, right = chart.left[v], chart.right[v]
-        left_step, right_step = chart.left_step[v], chart.right_step[v]
-        top, mass = -np.inf, 0.0
-        for t in range(chart.ways[v]):
-            top = max(top, inside[left + t * left_step] + inside[right + t * right_step])
-        if top > -np.inf:
-            for t in range(chart.ways[v]):
-                mass += math.exp(
-                    inside[left + t * left_step] + inside[right + t * right_step] - top
-                )
-            top += math.log(mass)
-            if chart.head[v] >= 0:
-                top += earned[chart.head[v] * n + chart.dependent[v]]
+        left, right, ways = chart.left[v], chart.right[v], chart.ways[v]
+        top, mass = inside[left] + inside[right], 0.0
+        if ways > 1:
+            lefts, rights = inside[left : left + ways], inside[right : right + ways * pitch : pitch]
+            for t in range(ways):
+                top = max(top, lefts[t] + rights[t])
+            if top > -np.inf:
+                for t in range(ways):
+                    mass += math.exp(lefts[t] + rights[t] - top)
+                top += math.log(mass)
+        if chart.head[v] >= 0:
+            top += earned[chart.head[v] * n + chart.dependent[v]]
         inside[chart.target[v]] = top
     return inside[last]
 
@@ -122,15 +127,18 @@ def _log_pass(earned, n, chart, inside):
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
 def _plain_pass(weight, n, chart, inside):
     """``_log_pass`` on plain numbers; return NaN where one is too large."""
-    last = chart.target[chart.goals[n] - 1]
+    last, pitch = chart.target[chart.goals[n] - 1], chart.pitch
     inside[0] = 1.0
     largest = 0.0
     for v in range(chart.goals[n]):
-        left, right = chart.left[v], chart.right[v]
-        left_step, right_step = chart.left_step[v], chart.right_step[v]
-        total = 0.0
-        for t in range(chart.ways[v]):
-            total += inside[left + t * left_step] * inside[right + t * right_step]
+        left, right, ways = chart.left[v], chart.right[v], chart.ways[v]
+        if ways == 1:
+            total = inside[left] * inside[right]
+        else:
+            total = 0.0
+            lefts, rights = inside[left : left + ways], inside[right : right + ways * pitch : pitch]
+            for t in range(ways):
+                total += lefts[t] * rights[t]
         if chart.head[v] >= 0:
             total *= weight[chart.head[v] * n + chart.dependent[v]]
         inside[chart.target[v]] = total
@@ -139,19 +147,16 @@ def _plain_pass(weight, n, chart, inside):
 
 
 @njit(cache=True, nogil=True)
-def _law(v, chart, inside, plain, law):
+def _law(left, right, pitch, ways, inside, plain, law):
     """Write the chances of the ways of an item; return the sum of a plain one, -inf for no way."""
-    left, right = chart.left[v], chart.right[v]
-    left_step, right_step = chart.left_step[v], chart.right_step[v]
-    ways = chart.ways[v]
     if ways == 1:
         law[0] = 1.0
-        value = inside[left] * inside[right] if plain else inside[left] + inside[right]
-        return value
+        return inside[left] * inside[right] if plain else inside[left] + inside[right]
+    lefts, rights = inside[left : left + ways], inside[right : right + ways * pitch : pitch]
     mass = 0.0
     if plain:
         for t in range(ways):
-            law[t] = inside[left + t * left_step] * inside[right + t * right_step]
+            law[t] = lefts[t] * rights[t]
             mass += law[t]
         if not mass > 0.0:
             return -np.inf
@@ -159,7 +164,7 @@ def _law(v, chart, inside, plain, law):
     else:
         value = -np.inf
         for t in range(ways):
-            law[t] = inside[left + t * left_step] + inside[right + t * right_step]
+            law[t] = lefts[t] + rights[t]
             value = max(value, law[t])
         if value == -np.inf:
             return value
@@ -200,6 +205,8 @@ def _log_sums(earned, n, chart, inside):
 @njit(cache=True, nogil=True)
 def _flow_down(n, chart, inside, plain, flow, law):
     """Write the chance of each item; False where plain sums are too small to tell it."""
+    pitch = chart.pitch
+    flow[0] = 0.0
     for v in range(chart.goals[n]):
         flow[chart.target[v]] = 0.0
     flow[chart.target[chart.goals[n] - 1]] = 1.0
@@ -209,16 +216,16 @@ def _flow_down(n, chart, inside, plain, flow, law):
             continue
         if chance > 1.0 or (chart.left[v] == 0 and chart.head[v] >= 0):  # leaves are in every tree
             chance = flow[chart.target[v]] = 1.0
-        if chart.left[v] == 0 and chart.right[v] == 0:
+        left, right, ways = chart.left[v], chart.right[v], chart.ways[v]
+        if left == 0:
             continue
-        total = _law(v, chart, inside, plain, law)
+        total = _law(left, right, pitch, ways, inside, plain, law)
         if plain and chance > _TINY and not total > _TINY:
             return False
-        left, right = chart.left[v], chart.right[v]
-        left_step, right_step = chart.left_step[v], chart.right_step[v]
-        for t in range(chart.ways[v]):
-            flow[left + t * left_step] += chance * law[t]
-            flow[right + t * right_step] += chance * law[t]
+        lefts, rights = flow[left : left + ways], flow[right : right + ways * pitch : pitch]
+        for t in range(ways):
+            lefts[t] += chance * law[t]
+            rights[t] += chance * law[t]
     return True
 
 
@@ -250,7 +257,7 @@ def argmax_rows(theta, offsets, nodes, chart, labels, out, start, stop):
     """Write the best tree of each row."""
     longest = _longest(nodes, start, stop)
     earned, top = np.empty(longest * longest), np.empty(chart.item.size)
-    waiting = np.empty(4 * longest + 2, np.int64)
+    waiting, pitch = np.empty(4 * longest + 2, np.int64), chart.pitch
     for row in range(start, stop):
         n = nodes[row]
         score, vertex = theta[offsets[row] : offsets[row + 1]], out[offsets[row] : offsets[row + 1]]
@@ -272,14 +279,12 @@ def argmax_rows(theta, offsets, nodes, chart, labels, out, start, stop):
                     if score[c] > score[best]:
                         best = c
                 vertex[best] = 1.0
-            way, most = 0, -np.inf
-            for t in range(chart.ways[v]):
-                value = top[chart.left[v] + t * chart.left_step[v]]
-                value += top[chart.right[v] + t * chart.right_step[v]]
-                if value > most:
-                    way, most = t, value
-            waiting[count] = chart.left[v] + way * chart.left_step[v]
-            waiting[count + 1] = chart.right[v] + way * chart.right_step[v]
+            left, right, way = chart.left[v], chart.right[v], 0
+            for t in range(1, chart.ways[v]):
+                best, value = top[left + way] + top[right + way * pitch], top[left + t]
+                if value + top[right + t * pitch] > best:
+                    way = t
+            waiting[count], waiting[count + 1] = left + way, right + way * pitch
             count += 2
     return -1
 
@@ -326,11 +331,14 @@ def covariance_rows(theta, offsets, nodes, chart, labels, along, out, start, sto
     longest = _longest(nodes, start, stop)
     earned, weight = np.empty(longest * longest), np.empty(longest * longest)
     inside, flow = np.empty(chart.item.size), np.empty(chart.item.size)
-    gain, slope = np.empty(chart.item.size), np.empty(chart.item.size)
+    gain, slope, pitch = np.empty(chart.item.size), np.empty(chart.item.size), chart.pitch
     law = np.empty(max(longest, labels))
     for row in range(start, stop):
         n = nodes[row]
-        score, v_row = theta[offsets[row] : offsets[row + 1]], along[offsets[row] : offsets[row + 1]]
+        score, v_row = (
+            theta[offsets[row] : offsets[row + 1]],
+            along[offsets[row] : offsets[row + 1]],
+        )
         change = out[offsets[row] : offsets[row + 1]]
         for i in range(n * n):
             earned[i] = -np.inf
@@ -349,7 +357,8 @@ def covariance_rows(theta, offsets, nodes, chart, labels, along, out, start, sto
             if chart.head[v] >= 0:
                 cell = chart.head[v] * n + chart.dependent[v]
                 gain[target] = _expected_label(score, v_row, cell, labels, law)
-            gain[target] += _expected(v, chart, inside, plain, gain, law)
+            left, right, ways = chart.left[v], chart.right[v], chart.ways[v]
+            gain[target] += _expected(left, right, pitch, ways, inside, plain, gain, law)
         for v in range(chart.goals[n] - 1, -1, -1):
             target = chart.target[v]
             chance, moved = flow[target], slope[target]
@@ -363,29 +372,31 @@ def covariance_rows(theta, offsets, nodes, chart, labels, along, out, start, sto
                     change[here] = law[c] * moved
                     if law[c] > 0.0:
                         change[here] += law[c] * chance * (v_row[here] - own)
-            if chart.left[v] == 0 and chart.right[v] == 0:
+            left, right, ways = chart.left[v], chart.right[v], chart.ways[v]
+            if left == 0:
                 continue
-            average = _expected(v, chart, inside, plain, gain, law)
-            for t in range(chart.ways[v]):
-                left = chart.left[v] + t * chart.left_step[v]
-                right = chart.right[v] + t * chart.right_step[v]
-                part = law[t] * (moved + chance * (gain[left] + gain[right] - average))
-                slope[left] += part
-                slope[right] += part
+            average = _expected(left, right, pitch, ways, inside, plain, gain, law)
+            left_gain, right_gain = (
+                gain[left : left + ways],
+                gain[right : right + ways * pitch : pitch],
+            )
+            lefts, rights = slope[left : left + ways], slope[right : right + ways * pitch : pitch]
+            for t in range(ways):
+                part = law[t] * (moved + chance * (left_gain[t] + right_gain[t] - average))
+                lefts[t] += part
+                rights[t] += part
     return -1
 
 
 @njit(cache=True, nogil=True)
-def _expected(v, chart, inside, plain, gain, law):
+def _expected(left, right, pitch, ways, inside, plain, gain, law):
     """The expected gain of what an item is made of, and the chances of its ways."""
-    _law(v, chart, inside, plain, law)
+    _law(left, right, pitch, ways, inside, plain, law)
+    lefts, rights = gain[left : left + ways], gain[right : right + ways * pitch : pitch]
     total = 0.0
-    for t in range(chart.ways[v]):
+    for t in range(ways):
         if law[t] > 0.0:
-            total += law[t] * (
-                gain[chart.left[v] + t * chart.left_step[v]]
-                + gain[chart.right[v] + t * chart.right_step[v]]
-            )
+            total += law[t] * (lefts[t] + rights[t])
     return total
 
 
@@ -423,7 +434,7 @@ def sample_rows(theta, offsets, nodes, chart, labels, uniform, out, start, stop)
     earned, weight = np.empty(longest * longest), np.empty(longest * longest)
     inside, flow = np.empty(chart.item.size), np.empty(chart.item.size)
     law = np.empty(max(longest, labels))
-    waiting = np.empty(4 * longest + 2, np.int64)
+    waiting, pitch = np.empty(4 * longest + 2, np.int64), chart.pitch
     first = 0
     for row in range(start):
         first += 4 * nodes[row]
@@ -453,13 +464,12 @@ def sample_rows(theta, offsets, nodes, chart, labels, uniform, out, start, stop)
                         label = _draw(law, labels, uniform[sample, used])
                         used += 1
                     vertex[cell * labels + label] = 1.0
-                way = 0
-                if chart.ways[v] > 1:
-                    _law(v, chart, inside, plain, law)
-                    way = _draw(law, chart.ways[v], uniform[sample, used])
+                left, right, ways, way = chart.left[v], chart.right[v], chart.ways[v], 0
+                if ways > 1:
+                    _law(left, right, pitch, ways, inside, plain, law)
+                    way = _draw(law, ways, uniform[sample, used])
                     used += 1
-                waiting[count] = chart.left[v] + way * chart.left_step[v]
-                waiting[count + 1] = chart.right[v] + way * chart.right_step[v]
+                waiting[count], waiting[count + 1] = left + way, right + way * pitch
                 count += 2
         first += 4 * n
     return -1
@@ -477,7 +487,7 @@ def entropy_rows(theta, offsets, nodes, chart, labels, other, relative, out, sta
     earned, weight = np.empty(longest * longest), np.empty(longest * longest)
     inside, flow = np.empty(chart.item.size), np.empty(chart.item.size)
     law, law_other = np.empty(max(longest, labels)), np.empty(max(longest, labels))
-    inside_other = np.empty(chart.item.size)
+    inside_other, pitch = np.empty(chart.item.size), chart.pitch
     for row in range(start, stop):
         n = nodes[row]
         score = theta[offsets[row] : offsets[row + 1]]
@@ -508,13 +518,15 @@ def entropy_rows(theta, offsets, nodes, chart, labels, other, relative, out, sta
                     _label_law(score_other, cell, labels, law_other)
                 if labels > 1:
                     total += chance * _disorder(law, law_other, labels, relative)
-            if chart.ways[v] > 1:
-                _law(v, chart, inside, plain, law)
+            left, right, ways = chart.left[v], chart.right[v], chart.ways[v]
+            if ways > 1:
+                _law(left, right, pitch, ways, inside, plain, law)
                 if relative:
-                    if _law(v, chart, inside_other, False, law_other) == -np.inf:
+                    known = _law(left, right, pitch, ways, inside_other, False, law_other)
+                    if known == -np.inf:
                         total = np.inf
                         break
-                total += chance * _disorder(law, law_other, chart.ways[v], relative)
+                total += chance * _disorder(law, law_other, ways, relative)
         out[row] = total
     return -1
 
