@@ -36,7 +36,7 @@ def _catalan(n: int) -> int:
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 9, 40])
 def test_numbers_of_trees(n: int) -> None:
-    """m words have C(3 m, m) / (2 m + 1) projective trees; a single root leaves C(3 m - 2, m - 1) / m."""
+    """m words have C(3 m, m) / (2 m + 1) projective trees, C(3 m - 2, m - 1) / m of a single root."""
     multi = math.comb(3 * n, n) // (2 * n + 1)
     single = math.comb(3 * n - 2, n - 1) // n
     binary = _catalan(n - 1)
@@ -56,7 +56,7 @@ def test_numbers_of_trees(n: int) -> None:
 
 
 def test_projective_trees_are_those_without_crossings() -> None:
-    """The trees of Arborescence between whose head and dependent all words descend from the head."""
+    """Those of all trees where what lies between head and dependent descends from the head."""
 
     def descends(heads, node, head):
         while node != head and node:

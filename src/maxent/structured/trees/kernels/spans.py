@@ -2,9 +2,9 @@
 
 A chart lists items, each after those it is made of. An item is a sum over ways; way t joins the
 item at the address ``left + t`` with that at ``right + t pitch``, and what all ways share is the
-score of one cell (head, dependent), if the item has any. Address 0 is nothing: a sum of 1. Items are ordered by the end of their span, so the chart of a short sentence is the beginning
-of that of a longer one: n nodes take the first ``goals[n]`` items, and the last of them is the
-whole tree.
+score of one cell (head, dependent), if the item has any. Address 0 is nothing: a sum of 1. Items
+are ordered by the end of their span, so the chart of a short sentence is the beginning of that of a
+longer one: n nodes take the first ``goals[n]`` items, and the last of them is the whole tree.
 
 A row holds n n ``labels`` scores [head, dependent, label]; a tree picks one label for every cell it
 uses. All kernels take the flat values of a batch, where its rows are cut (offsets) and their
