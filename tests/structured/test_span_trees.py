@@ -36,7 +36,7 @@ def _catalan(n: int) -> int:
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 9, 40])
 def test_numbers_of_trees(n: int) -> None:
-    """m words have C(3 m, m) / (2 m + 1) projective trees, C(3 m - 2, m - 1) / m of a single root."""
+    """Of m words C(3 m, m) / (2 m + 1) projective trees, C(3 m - 2, m - 1) / m from one root."""
     multi = math.comb(3 * n, n) // (2 * n + 1)
     single = math.comb(3 * n - 2, n - 1) // n
     binary = _catalan(n - 1)
