@@ -9,7 +9,7 @@ from tools import needs
 torch = needs("torch")
 
 import maxent.torch.structured as mts  # noqa: E402
-from maxent.torch.structured import _spans_plain  # noqa: E402
+from maxent.torch.structured import _spans, _spans_plain  # noqa: E402
 
 LENGTHS = torch.tensor([5, 2, 4])
 # (scores of a batch, what asks them, the domain)
@@ -143,7 +143,8 @@ def test_plain_torch_agrees_with_the_kernels(kind, scale) -> None:
         scores = normal(4, 9, 9, *shape[2:], scale=scale)
         scores[0, 2, 4] = -np.inf
         trees = ask(scores, lengths)
-        value, slopes = trees._oracle._derived(trees._rows, [torch.ones_like(trees._rows)])
+        known = trees._rows, trees._lengths, trees._kind
+        value, slopes = _spans.derivatives(*known, [torch.ones_like(trees._rows)])
         torch.testing.assert_close(value, trees.log_partition(), rtol=1e-13, atol=1e-12)
         mean = trees.marginals().reshape(slopes[0].shape)
         torch.testing.assert_close(slopes[0], mean, rtol=0, atol=1e-13 * max(100, scale))
@@ -199,6 +200,58 @@ def test_the_functions_are_the_methods() -> None:
         assert one.shape[:2] == two.shape[:2] == (2, 3)
 
 
+def test_masks_are_lengths() -> None:
+    scores = normal(3, 5, 5)
+    mask = torch.arange(5) < LENGTHS[:, None]
+    for kind in (mts.ProjectiveScores, lambda x, at: mts.ConstituencyScores(x[..., None], at)):
+        assert torch.equal(kind(scores, mask).marginals(), kind(scores, LENGTHS).marginals())
+
+
+COMPILED = {
+    "log-partition": lambda x: mts.projective_log_partition(x),
+    "marginals": lambda x: mts.projective_marginals(x, torch.tensor([4, 3])),
+    "sparsemap": lambda x: mts.projective_sparsemap(x, root="multi"),
+    "heads": lambda x: x.sum((1, 2)) + mts.projective_argmax(x).sum(1),
+    "draws": lambda x: x.sum((1, 2)) + mts.ProjectiveScores(x).kbest(2)[0].sum(1),
+    "entropy": lambda x: mts.ProjectiveScores(x).entropy(),
+    "divergence": lambda x: mts.ProjectiveScores(x).kl(mts.ProjectiveScores(2 * x)),
+    "loss": lambda x: mts.ProjectiveLoss("crf", "multi")(x, torch.tensor([[0, 0, 1, 2]] * 2)),
+    "sparse loss": lambda x: mts.ProjectiveLoss("sparsemap")(x, torch.tensor([[0, 0, 1, 2]] * 2)),
+    "hinge": lambda x: mts.ProjectiveLoss("hinge")(x, torch.tensor([[0, 0, 1, 2]] * 2)),
+    "spans": lambda x: mts.constituency_marginals(x[..., None]),
+    "constituency loss": lambda x: mts.ConstituencyLoss()(
+        x[..., None], torch.eye(4)[None, :, :, None].repeat(2, 1, 1, 1) + UPPER
+    ),
+}
+UPPER = torch.zeros(1, 4, 4, 1)
+UPPER[0, [0, 0, 0], [1, 2, 3]] = 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiled_without_a_break(name) -> None:
+    function, scores = COMPILED[name], normal(2, 4, 4, grad=True)
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+    expected, found = function(scores), compiled(scores)
+    torch.testing.assert_close(found, expected)
+    weights = torch.arange(1.0, expected.numel() + 1).reshape(expected.shape).double()
+    (g,) = torch.autograd.grad((expected * weights).sum(), scores)
+    (h,) = torch.autograd.grad((found * weights).sum(), scores)
+    torch.testing.assert_close(h, g)
+
+
+@pytest.mark.parametrize("name", ["log-partition", "loss", "sparse loss", "spans", "entropy"])
+def test_functions_of_functions(name) -> None:
+    """torch.func's gradient is autograd's; a batch of batches has more rows."""
+    function, scores = COMPILED[name], normal(2, 4, 4, grad=True)
+    (expected,) = torch.autograd.grad(function(scores).square().sum(), scores)
+    found = torch.func.grad(lambda x: function(x).square().sum())(scores.detach())
+    torch.testing.assert_close(found, expected)
+    batches = normal(3, 2, 4, 4)
+    together = torch.func.vmap(function)(batches)
+    torch.testing.assert_close(together, torch.stack([function(x) for x in batches]))
+
+
 def test_16_bit_scores_have_losses_of_32() -> None:
     scores = normal(2, 30, 30).to(torch.bfloat16)
     target = trees_of("single", 30, 2)
@@ -231,7 +284,7 @@ BAD = [
     (
         lambda: mts.ProjectiveLoss()(ZERO, torch.tensor([[0, 0, 1], [0, 2, 1]])),
         ValueError,
-        "the heads of row 1 .* are no tree",
+        "the targets of row 1 .* are no tree",
     ),
     (
         lambda: mts.ProjectiveLoss()(torch.zeros(1, 5, 5), torch.tensor([[0, 3, 0, 2, 2]])),
@@ -249,7 +302,7 @@ BAD = [
     (
         lambda: mts.ConstituencyLoss()(torch.zeros(1, 3, 3, 1), torch.ones(1, 3, 3, 1)),
         ValueError,
-        "the spans of row 0 .* are no tree",
+        "the targets of row 0 .* are no tree",
     ),
     (
         lambda: mts.ConstituencyLoss()(torch.zeros(1, 3, 3, 2), torch.ones(1, 3, 3, 1)),

@@ -69,10 +69,13 @@ class SpanDomain(TableDomain):
         return scores, [with_cuts(trees, theta) for trees in out]
 
     def _sample(self, theta: Rows, n: int, rng: np.random.Generator) -> list[Rows]:
+        return self.drawn(theta, rng.random((n, 4 * int(self._cuts(theta)[1].sum()))))
+
+    def drawn(self, theta: Rows, uniform: Array) -> list[Rows]:
+        """Trees by numbers between 0 and 1, (draws, 4 times the nodes of all rows)."""
         from maxent.structured.trees.kernels.spans import sample_rows
 
-        uniform = rng.random((n, 4 * int(self._cuts(theta)[1].sum())))
-        out = np.empty((n, flat(theta).size))
+        out = np.empty((len(uniform), flat(theta).size))
         self._over_rows(sample_rows, theta, out, uniform)
         return [with_cuts(trees, theta) for trees in out]
 

@@ -45,19 +45,14 @@ class Covariance(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, theta: Tensor, v: Tensor, oracle: Oracle) -> Tensor:
         ctx.oracle = oracle
-        ctx.save_for_backward(theta, v)
+        ctx.save_for_backward(theta)
         return oracle.covariance(theta, v)
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, Tensor, None]:
-        theta, v = ctx.saved_tensors
-        through = Covariance.apply(theta, g, ctx.oracle)
-        if not ctx.needs_input_grad[0]:
-            return None, through, None
-        third = getattr(ctx.oracle, "third_cumulant", None)
-        if third is None:
+    def backward(ctx: Any, g: Tensor) -> tuple[None, Tensor, None]:
+        if ctx.needs_input_grad[0]:
             raise NotImplementedError(
                 "third derivatives of a log-partition are not there: second ones are the last "
                 "(detach the scores in what is differentiated a third time)"
             )
-        return third(theta, v, g), through, None
+        return None, Covariance.apply(*ctx.saved_tensors, g, ctx.oracle), None

@@ -7,10 +7,8 @@ with ones at its 2 n - 1 labelled spans. See ``maxent.structured.ConstituencyTre
 
 from __future__ import annotations
 
-from maxent.structured.trees.constituency import ConstituencyTree
 from maxent.torch.maps.losses import check_reduction
-from maxent.torch.structured import _spans_plain
-from maxent.torch.structured._spans import SpanScores, check_kind
+from maxent.torch.structured.span_scores import SpanScores, check_kind
 from torch import Tensor, nn
 
 
@@ -21,8 +19,8 @@ class ConstituencyScores(SpanScores):
     ----------
     scores : tensor (..., n, n, labels)
         Scores of the labelled spans [first word, last word, label].
-    lengths : int tensor (...), default None
-        Words of each sentence; None is n for all.
+    lengths : int tensor (...) or bool tensor (..., n), default None
+        Words of each sentence, or a mask of them; None is n for all.
 
     Examples
     --------
@@ -35,29 +33,23 @@ class ConstituencyScores(SpanScores):
     """
 
     def __init__(self, scores: Tensor, lengths: Tensor | None = None) -> None:
-        labels = scores.shape[-1] if isinstance(scores, Tensor) and scores.ndim else 1
-        domain = ConstituencyTree(max(labels, 1))
-        self._prepare(scores, lengths, domain, _spans_plain.constituency_log_partition, 3)
+        layout = "(..., n, n, labels), [first word, last word, label]"
+        self._prepare(scores, lengths, "binary", 3, layout)
 
     def __repr__(self) -> str:
         rows, n, _, labels = self._rows.shape
         return f"ConstituencyScores({rows} trees, {n} words, {labels} labels)"
 
-    @property
-    def _layout(self) -> str:
-        return "(..., n, n, labels), [first word, last word, label]"
-
     def _structures(self, marks: Tensor) -> Tensor:
         return marks
 
     def _marks(self, target: Tensor) -> Tensor:
-        if target.numel() != self._rows.numel() or target.shape[-3:] != self._rows.shape[-3:]:
+        if target.numel() != self._rows.numel() or tuple(target.shape[-3:]) != self._tree:
             raise ValueError(
                 f"trees are zeros and ones in the shape of the scores "
                 f"{(*self._shape, *self._tree)}, got {tuple(target.shape)}"
             )
-        marks = target.detach().reshape(self._rows.shape).to(self._rows.device).double()
-        return self._check_trees(marks, "the spans")
+        return target.detach().reshape(self._rows.shape).to(self._rows.device)
 
 
 def constituency_log_partition(scores: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -67,8 +59,8 @@ def constituency_log_partition(scores: Tensor, lengths: Tensor | None = None) ->
     ----------
     scores : tensor (..., n, n, labels)
         Scores of the labelled spans [first word, last word, label].
-    lengths : int tensor (...), default None
-        Words of each sentence; None is n for all.
+    lengths : int tensor (...) or bool tensor (..., n), default None
+        Words of each sentence, or a mask of them; None is n for all.
 
     Examples
     --------
@@ -86,8 +78,8 @@ def constituency_marginals(scores: Tensor, lengths: Tensor | None = None) -> Ten
     ----------
     scores : tensor (..., n, n, labels)
         Scores of the labelled spans [first word, last word, label].
-    lengths : int tensor (...), default None
-        Words of each sentence; None is n for all.
+    lengths : int tensor (...) or bool tensor (..., n), default None
+        Words of each sentence, or a mask of them; None is n for all.
 
     Examples
     --------
@@ -107,8 +99,8 @@ def constituency_argmax(scores: Tensor, lengths: Tensor | None = None) -> Tensor
     ----------
     scores : tensor (..., n, n, labels)
         Scores of the labelled spans [first word, last word, label].
-    lengths : int tensor (...), default None
-        Words of each sentence; None is n for all.
+    lengths : int tensor (...) or bool tensor (..., n), default None
+        Words of each sentence, or a mask of them; None is n for all.
 
     Examples
     --------
@@ -128,8 +120,8 @@ def constituency_sparsemap(scores: Tensor, lengths: Tensor | None = None) -> Ten
     ----------
     scores : tensor (..., n, n, labels)
         Scores of the labelled spans [first word, last word, label].
-    lengths : int tensor (...), default None
-        Words of each sentence; None is n for all.
+    lengths : int tensor (...) or bool tensor (..., n), default None
+        Words of each sentence, or a mask of them; None is n for all.
 
     Examples
     --------

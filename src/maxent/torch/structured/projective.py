@@ -6,14 +6,11 @@ tree, the root included; see ``maxent.structured.ProjectiveTree``.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Literal
 
-import torch
-from maxent.structured.trees.projective import ProjectiveTree
 from maxent.torch.maps.losses import check_reduction
-from maxent.torch.structured._spans import SpanScores, check_kind
-from maxent.torch.structured._spans_plain import dependency_log_partition
+from maxent.torch.structured._spans import Heads
+from maxent.torch.structured.span_scores import SpanScores, check_kind
 from torch import Tensor, nn
 
 Root = Literal["single", "multi"]
@@ -26,8 +23,8 @@ class ProjectiveScores(SpanScores):
     ----------
     scores : tensor (..., n, n)
         Scores of the arcs [head, dependent]; node 0 is the root.
-    lengths : int tensor (...), default None
-        Nodes of each tree, the root included; None is n for all.
+    lengths : int tensor (...) or bool tensor (..., n), default None
+        Nodes of each tree, the root included, or a mask of them; None is n for all.
     root : "single" or "multi", default "single"
         With "single" the root has exactly one dependent, with "multi" any number from one on.
 
@@ -44,21 +41,17 @@ class ProjectiveScores(SpanScores):
     def __init__(
         self, scores: Tensor, lengths: Tensor | None = None, root: Root = "single"
     ) -> None:
-        domain = ProjectiveTree(root=root)
-        plain = partial(_plain, single=root == "single")
-        self._prepare(scores, lengths, domain, plain, 2)
+        if root not in ("single", "multi"):
+            raise ValueError(f'root must be "single" or "multi", got {root!r}')
+        layout = "(..., n, n), [head, dependent] with the root first"
+        self._prepare(scores, lengths, root, 2, layout)
 
     def __repr__(self) -> str:
         rows, n = self._rows.shape[:2]
-        root = "single" if self._oracle.domain == ProjectiveTree() else "multi"
-        return f"ProjectiveScores({rows} trees, {n} nodes, root={root!r})"
+        return f"ProjectiveScores({rows} trees, {n} nodes, root={self._kind!r})"
 
     @property
-    def _layout(self) -> str:
-        return "(..., n, n), [head, dependent] with the root first"
-
-    @property
-    def _ends(self) -> torch.Size:
+    def _ends(self) -> tuple[int, ...]:
         return self._tree[:1]
 
     def _structures(self, marks: Tensor) -> Tensor:
@@ -71,19 +64,8 @@ class ProjectiveScores(SpanScores):
                 f"heads are integers, one for each of the {n} nodes of {batch} trees (that of the "
                 f"root is not read), got {target.dtype} of shape {tuple(target.shape)}"
             )
-        heads = target.reshape(batch, n).to(self._rows.device)
-        real = torch.arange(n, device=heads.device) < self._oracle.lengths[:, None]
-        real = real & (torch.arange(n, device=heads.device) > 0)
-        heads = torch.where(real, heads, 0)
-        if heads.device.type == "cpu" and bool(((heads < 0) | (heads >= n)).any()):
-            raise ValueError(f"heads run from 0, the root, to {n - 1}, got {heads.tolist()}")
-        marks = torch.zeros(batch, n, n, dtype=torch.float64, device=heads.device)
-        marks.scatter_(1, heads[:, None, :], real[:, None, :].double())
-        return self._check_trees(marks[..., None], "the heads")
-
-
-def _plain(scores: Tensor, lengths: Tensor, single: bool) -> Tensor:
-    return dependency_log_partition(scores[..., 0], lengths, single)
+        marks: Tensor = Heads.apply(target.reshape(batch, n).to(self._rows.device), self._lengths)
+        return marks
 
 
 def projective_log_partition(
@@ -95,8 +77,8 @@ def projective_log_partition(
     ----------
     scores : tensor (..., n, n)
         Scores of the arcs [head, dependent]; node 0 is the root.
-    lengths : int tensor (...), default None
-        Nodes of each tree, the root included; None is n for all.
+    lengths : int tensor (...) or bool tensor (..., n), default None
+        Nodes of each tree, the root included, or a mask of them; None is n for all.
     root : "single" or "multi", default "single"
         With "single" the root has exactly one dependent, with "multi" any number from one on.
 
@@ -118,8 +100,8 @@ def projective_marginals(
     ----------
     scores : tensor (..., n, n)
         Scores of the arcs [head, dependent]; node 0 is the root.
-    lengths : int tensor (...), default None
-        Nodes of each tree, the root included; None is n for all.
+    lengths : int tensor (...) or bool tensor (..., n), default None
+        Nodes of each tree, the root included, or a mask of them; None is n for all.
     root : "single" or "multi", default "single"
         With "single" the root has exactly one dependent, with "multi" any number from one on.
 
@@ -141,8 +123,8 @@ def projective_argmax(
     ----------
     scores : tensor (..., n, n)
         Scores of the arcs [head, dependent]; node 0 is the root.
-    lengths : int tensor (...), default None
-        Nodes of each tree, the root included; None is n for all.
+    lengths : int tensor (...) or bool tensor (..., n), default None
+        Nodes of each tree, the root included, or a mask of them; None is n for all.
     root : "single" or "multi", default "single"
         With "single" the root has exactly one dependent, with "multi" any number from one on.
 
@@ -164,8 +146,8 @@ def projective_sparsemap(
     ----------
     scores : tensor (..., n, n)
         Scores of the arcs [head, dependent]; node 0 is the root.
-    lengths : int tensor (...), default None
-        Nodes of each tree, the root included; None is n for all.
+    lengths : int tensor (...) or bool tensor (..., n), default None
+        Nodes of each tree, the root included, or a mask of them; None is n for all.
     root : "single" or "multi", default "single"
         With "single" the root has exactly one dependent, with "multi" any number from one on.
 
