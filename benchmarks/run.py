@@ -38,6 +38,7 @@ SUITES = (
     "structured_transport",
     "structured_trees",
     "flat_trees",
+    "span_trees",
     "tagging",
     "max_margin",
     "tuning",

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxent._support.compiling.kernels import njit
+from maxent.core.kernels.exponential import exponential
 
 # Plain sums are trusted while none exceeds 1 / _TINY and none below _TINY has a chance that could
 # be seen: what underflows (below 1e-300) then moves no probability by more than 1e-100.
@@ -72,7 +73,7 @@ def _read(score, n, labels, chart, best, earned):
             top = max(top, np.float64(score[c]))
         if not best and top > -np.inf:
             for c in range(cell * labels, (cell + 1) * labels):
-                mass += math.exp(score[c] - top)
+                mass += exponential(np.float64(score[c]) - top)
             top += math.log(mass)
         earned[cell] = top
 
@@ -190,7 +191,7 @@ def _sums(earned, n, chart, inside, weight):
     cells = chart.cells[n]
     share = best / cells + _GROWTH if cells else 0.0
     for i in range(n * n):
-        weight[i] = math.exp(min(earned[i] - share, 700.0))
+        weight[i] = exponential(min(earned[i] - share, 700.0))
     total = _plain_pass(weight, n, chart, inside)
     if _TINY < total < 1 / _TINY:
         return math.log(total) + share * cells, True
@@ -202,8 +203,8 @@ def _log_sums(earned, n, chart, inside):
     return _log_pass(earned, n, chart, inside), False
 
 
-@njit(cache=True, nogil=True)
-def _flow_down(n, chart, inside, plain, flow, law):
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _flow_down(n, chart, inside, weight, plain, flow, law):
     """Write the chance of each item; False where plain sums are too small to tell it."""
     pitch = chart.pitch
     flow[0] = 0.0
@@ -219,13 +220,31 @@ def _flow_down(n, chart, inside, plain, flow, law):
         left, right, ways = chart.left[v], chart.right[v], chart.ways[v]
         if left == 0:
             continue
-        total = _law(left, right, pitch, ways, inside, plain, law)
-        if plain and chance > _TINY and not total > _TINY:
-            return False
+        if ways == 1:
+            flow[left] += chance
+            flow[right] += chance
+            continue
         lefts, rights = flow[left : left + ways], flow[right : right + ways * pitch : pitch]
+        if plain:
+            total = inside[chart.target[v]]
+            if chart.head[v] >= 0:
+                total /= weight[chart.head[v] * n + chart.dependent[v]]
+            if not total > _TINY:
+                if chance > _TINY:
+                    return False
+                continue
+            rate = chance / total
+            here, there = inside[left : left + ways], inside[right : right + ways * pitch : pitch]
+            for t in range(ways):
+                part = rate * here[t] * there[t]
+                lefts[t] += part
+                rights[t] += part
+            continue
+        _law(left, right, pitch, ways, inside, plain, law)
         for t in range(ways):
-            lefts[t] += chance * law[t]
-            rights[t] += chance * law[t]
+            part = chance * law[t]
+            lefts[t] += part
+            rights[t] += part
     return True
 
 
@@ -233,9 +252,9 @@ def _flow_down(n, chart, inside, plain, flow, law):
 def _chances(earned, n, chart, inside, weight, flow, law):
     """Inside sums and the chances of all items; the log-partition and whether sums are plain."""
     value, plain = _sums(earned, n, chart, inside, weight)
-    if value > -np.inf and not _flow_down(n, chart, inside, plain, flow, law):
+    if value > -np.inf and not _flow_down(n, chart, inside, weight, plain, flow, law):
         value, plain = _log_sums(earned, n, chart, inside)
-        _flow_down(n, chart, inside, plain, flow, law)
+        _flow_down(n, chart, inside, weight, plain, flow, law)
     return value, plain
 
 
@@ -246,7 +265,7 @@ def _label_law(score, cell, labels, law):
     for c in range(labels):
         top = max(top, np.float64(score[cell * labels + c]))
     for c in range(labels):
-        law[c] = math.exp(score[cell * labels + c] - top)
+        law[c] = exponential(np.float64(score[cell * labels + c]) - top)
         mass += law[c]
     for c in range(labels):
         law[c] /= mass
