@@ -15,7 +15,7 @@ from benchmarks.peers import torch_struct
 from benchmarks.report import Row, compared, missing
 from benchmarks.timing import in_turns
 
-SUITE = "span_trees"
+SUITE = "structured_spans"
 BATCH, NODES, LABELS = 64, 40, 10
 CHECKED = 2  # trees whose marginals are compared with a longer arithmetic
 OURS = "maxent"
