@@ -6,7 +6,10 @@ Times are those of the processor, all threads together, which busy neighbours do
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from time import process_time
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +25,11 @@ OURS = "maxent"
 TARGET = ("at least 3 x faster", 3.0)
 
 
+Item = tuple[str, int, int]
+Ways = list[tuple[Item, list[tuple[Item, Item]]]]
+Marginals = Callable[[np.ndarray], Callable[[], np.ndarray]]
+
+
 def arcs_reference(scores: np.ndarray) -> np.ndarray:
     """Marginals of projective trees with any number of root arcs: Eisner's sums in long doubles.
 
@@ -31,25 +39,31 @@ def arcs_reference(scores: np.ndarray) -> np.ndarray:
     n = len(weight)
     names = ("right", "left", "right arc", "left arc")
     inside = {name: np.zeros((n, n), np.longdouble) for name in names}
-    ways: list[tuple[tuple[str, int, int], list[tuple[tuple[str, int, int], ...]]]] = []
+    ways: Ways = []
     for i in range(n):
         inside["right"][i, i] = inside["left"][i, i] = 1
     for width in range(1, n):
         for i in range(n - width):
             j = i + width
-            meet = [(("right", i, k), ("left", k + 1, j)) for k in range(i, j)]
+            meet: list[tuple[Item, Item]] = [
+                (("right", i, k), ("left", k + 1, j)) for k in range(i, j)
+            ]
             ways += [(("right arc", i, j), meet), (("left arc", i, j), meet)]
-            grown = [(("right arc", i, k), ("right", k, j)) for k in range(i + 1, j + 1)]
+            grown: list[tuple[Item, Item]] = [
+                (("right arc", i, k), ("right", k, j)) for k in range(i + 1, j + 1)
+            ]
             ways.append((("right", i, j), grown))
             grown = [(("left", i, k), ("left arc", k, j)) for k in range(i, j)]
             ways.append((("left", i, j), grown))
     return _marginals(inside, ways, ("right", 0, n - 1), weight)
 
 
-def _marginals(inside, ways, goal, weight) -> np.ndarray:
+def _marginals(
+    inside: dict[str, np.ndarray], ways: Ways, goal: Item, weight: np.ndarray
+) -> np.ndarray:
     """Marginals of the cells of ``weight`` from the ways of every item."""
 
-    def own(item):
+    def own(item: Item) -> Any:
         name, i, j = item
         return {"right arc": weight[i, j], "left arc": weight[j, i]}.get(name, 1)
 
@@ -95,11 +109,17 @@ def spans_reference(scores: np.ndarray) -> np.ndarray:
     return mean[..., None] * exact / total[..., None]
 
 
-def _sums(problem, theta, domain, peer, reference) -> list[Row]:
+def _sums(
+    problem: str,
+    theta: np.ndarray,
+    domain: Any,
+    peer: Marginals,
+    reference: Callable[[np.ndarray], np.ndarray],
+) -> list[Row]:
     """Marginals of a batch, and the largest error of a few rows."""
     table = theta.shape[1:]
     rows = []
-    competitors = {
+    competitors: dict[str, Callable[[], Any]] = {
         OURS: lambda: np.asarray(domain.softmax(theta.reshape(BATCH, -1))[1]).reshape(theta.shape)
     }
     try:
@@ -115,11 +135,11 @@ def _sums(problem, theta, domain, peer, reference) -> list[Row]:
     return rows + compared(SUITE, problem, times, OURS, errors, {torch_struct.NAME: TARGET})
 
 
-def _best(problem, theta, domain, peer) -> list[Row]:
+def _best(problem: str, theta: np.ndarray, domain: Any, peer: Marginals) -> list[Row]:
     """Best trees of a batch, and by how much their scores differ."""
     flat = theta.reshape(BATCH, -1)
     rows = []
-    competitors = {OURS: lambda: np.asarray(domain.argmax(flat))}
+    competitors: dict[str, Callable[[], Any]] = {OURS: lambda: np.asarray(domain.argmax(flat))}
     try:
         competitors[torch_struct.NAME] = peer(theta)
         competitors[torch_struct.NAME]()
@@ -145,9 +165,7 @@ def _projection(scores: np.ndarray) -> list[Row]:
     ):
         theta = scores[:8].reshape(8, -1)
         problem = f"SparseMAP, {name}, 8 x n={NODES}"
-        times = in_turns(
-            {OURS: lambda d=domain, x=theta: d.project(x)}, repeats=3, clock=process_time
-        )
+        times = in_turns({OURS: partial(domain.project, theta)}, repeats=3, clock=process_time)
         p = domain.project(theta)
         gap = ((theta - p) * (domain.argmax(theta - p) - p)).sum(1)
         rows += compared(SUITE, problem, times, OURS, {OURS: float(gap.max())}, {})

@@ -95,4 +95,5 @@ def _chart(
     goals = np.searchsorted(ends, np.arange(n + 1))
     item = np.zeros(1 + tables * n * n, np.int64)
     item[columns[0]] = np.arange(columns.shape[1])
-    return Chart(*(np.ascontiguousarray(column) for column in columns), goals, cells, item, n)
+    target, left, right, ways, head, dependent = (np.ascontiguousarray(x) for x in columns)
+    return Chart(target, left, right, ways, head, dependent, goals, cells, item, n)
