@@ -387,7 +387,7 @@ Z = np.arange(6.0)[:, None]
         ),
         (lambda: Source("survey", Z[:, 0], Z[:, 0]), "X must be a table"),
         (lambda: Source("survey", Z, ["a"] * 6), "y must be numbers"),
-        (lambda: Source("survey", Z, None), "y is missing|y needs one number"),
+        (lambda: Source("survey", Z, None), "has no y: give a number for each row"),
         (
             lambda: Source("survey", Z, np.ones(6), effort=np.ones((5, 2))),
             "effort needs a row for each",
