@@ -26,7 +26,6 @@ from maxent.core.entropies import (
 from maxent.core.problem import Problem
 from maxent.core.solvers.base import Solution
 from maxent.density.blocked import SummarisedPoints, stacked
-from maxent.density.intervals import check_method
 from maxent.density.link import DensityLink
 from maxent.density.model import Certificate
 from maxent.density.origin import Offered
@@ -85,7 +84,7 @@ class SourceReader(NamedTuple):
             return None
         X, given = self.ordered(part.X), dict(part.columns)
         rows = {name: given.pop(name) for name in _ROWS if name in given}
-        source = PartOfSource(X=X, effort=given or None, **(self.settings | rows))
+        source: Source = PartOfSource(X=X, effort=given or None, **(self.settings | rows))
         if self.missing == "drop":
             lost = missing_rows(source.X)
             if lost.all():
@@ -164,12 +163,18 @@ class Binding:
             parts.append(FeatureRows(np.array([c.at(source, entries) for c in self.columns])))
         return OperatorMap(parts, entries.row.size)
 
+    def _no_features(self) -> OperatorMap:
+        """The features at no cells."""
+        n_features = sum(operator.n_features for operator in self.operators)
+        rows = np.empty((n_features * (1 + self.twice) + len(self.columns), 0))
+        return OperatorMap([FeatureRows(rows)], 0)
+
     def cells(self, part: Part) -> CellBlock:
         """A block of presences and their background."""
         source = self.reader.read(part)
-        none = np.empty(0)
         if source is None:
-            return CellBlock(part.number, OperatorMap([], 0), none, np.empty(0, np.intp), none, none)
+            none, nowhere = np.empty(0), np.empty(0, np.intp)
+            return CellBlock(part.number, self._no_features(), none, nowhere, none, none)
         entries = source.entries()
         occupied = np.flatnonzero(entries.y)
         return CellBlock(
@@ -303,14 +308,14 @@ class BlockSourcesTask(PosedSources):
         at_records = bind(self.operators, records.cells)
         chosen = self._chosen(self.operators, *spread(at_records, records.observed, m), m)
         columns, rates = self._columns(), self._rates()
-        features = self._features(chosen.operators, chosen.index.size, columns, rates)
+        features = self._features(chosen.operators, chosen.kept.size, columns, rates)
         problem = Problem(
             features.entropy,
             features,
-            self._potential(chosen.potential, chosen.index.size, columns, m),
+            self._potential(chosen.potential, chosen.kept.size, columns, m),
             observed=InBlocks(),
         )
-        return Posed(chosen.index, chosen.operators, chosen.beta, columns, rates, problem)
+        return Posed(chosen.kept, chosen.operators, chosen.beta, columns, rates, problem)
 
     def _features(
         self, operators: list[Operator], size: int, columns: list[Column], rates: list[float]
@@ -361,7 +366,7 @@ class BlockSourcesTask(PosedSources):
 
     def check_intervals(self, method: str) -> None:
         """Refuses all but "none": curvature and refits are of rows in memory."""
-        check_method(method)
+        super().check_intervals(method)
         if method != "none":
             raise ValueError(
                 f"intervals={method!r} are of tables in memory: fit without, and take those of a "
@@ -394,7 +399,8 @@ class BlockSourcesTask(PosedSources):
             DensitySums.merge,
         )
         place = merged((self.read[k].place for k in over), TableSummary.merge)
-        assert sums is not None and place is not None
+        assert sums is not None
+        assert place is not None
         facts = [self.facts[k] for k in over]
         presences = [self.sources[k].kind == "presences" for k in over]
         areas = {x for f, mine in zip(facts, presences, strict=True) if mine for x in f[7:9]}

@@ -116,7 +116,7 @@ class SourceFacts(NamedTuple):
 
 def checked(sources: Sequence[Source]) -> list[Source]:
     """One or more sources with different names."""
-    given = [sources] if isinstance(sources, Source) else list(sources)
+    given: list[Source] = [sources] if isinstance(sources, Source) else list(sources)
     wrong = [s for s in given if not isinstance(s, Source)]
     if wrong or not given:
         raise TypeError(f"expected a list of Source, got {sources!r:.60}")

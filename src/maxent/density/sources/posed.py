@@ -64,7 +64,7 @@ class Parts(NamedTuple):
 class Chosen(NamedTuple):
     """The features that a rule leaves in, their penalties, and the potential of their weights."""
 
-    index: Array
+    kept: Array
     operators: list[Operator]
     beta: Array
     potential: Potential
@@ -133,13 +133,13 @@ class PosedSources(ABC):
 
         ``intervals`` : "none", "laplace" or "bootstrap"; ``settings`` are those of ``with_refits``.
         """
-        check_method(intervals)
         self.check_intervals(intervals)
         solution = self.problem.solve(self.recipe.solver, **self._settings())
         return self.with_intervals(self.intensity(solution), solution.w, intervals, **settings)
 
     def check_intervals(self, method: str) -> None:
         """Refuse intervals that this task cannot give, before anything is solved."""
+        check_method(method)
 
     def with_intervals(
         self, intensity: FittedIntensity, w: Array, method: str, **settings: Any

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -170,11 +171,11 @@ class SourcesTask(PosedSources):
         """The convex problem of the features that the rule leaves in."""
         m, features = self.n_records, self.features
         chosen = self._chosen(self.operators, *spread(features, self.points.observed, m), m)
-        if chosen.index.size < features.n_features:
-            features = features.restrict(chosen.index)
+        if chosen.kept.size < features.n_features:
+            features = features.restrict(chosen.kept)
         columns, rates = self._columns(), self._rates()
         problem = self._problem(features, chosen.potential, columns, rates)
-        return Posed(chosen.index, chosen.operators, chosen.beta, columns, rates, problem)
+        return Posed(chosen.kept, chosen.operators, chosen.beta, columns, rates, problem)
 
     def _problem(
         self, features: OperatorMap, own: Potential, columns: list[Column], rates: list[float]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -14,7 +14,6 @@ from maxent import io
 from maxent._support.threads import one_blas_thread
 from maxent.density import FittedDensity, FittedIntensity, Recipe, Source, SourcesTask
 from maxent.density.sources import Agreement, SourceFit, agreement, held_out_weights
-from maxent.density.sources.blocked import BlockSourcesTask
 from maxent.density.sources.blocked import BlockSourcesTask
 from maxent.learn.delegated import Delegated
 from maxent.learn.saving import SavesFields
@@ -155,6 +154,11 @@ class IntegratedDensity(SavesFields, BaseEstimator):
         with one_blas_thread():
             task = self.task(sources)
             if self.weights == "held-out" and len(task.sources) > 1:
+                if isinstance(task, BlockSourcesTask):
+                    raise ValueError(
+                        'weights="held-out" are of tables in memory: choose them on a sample of '
+                        "the rows, and give each Source its weight"
+                    )
                 able = [source for source in task.sources if source.kind != "presences"]
                 if not able:
                     raise ValueError(
@@ -162,16 +166,6 @@ class IntegratedDensity(SavesFields, BaseEstimator):
                         "presences alone count by their likelihood"
                     )
                 target = max(able, key=lambda source: source.n_records).name
-                if isinstance(task, BlockSourcesTask):
-                    raise ValueError(
-                        'weights="held-out" are of tables in memory: choose them on a sample of '
-                        "the rows, and give each Source its weight"
-                    )
-                if isinstance(task, BlockSourcesTask):
-                    raise ValueError(
-                        'weights="held-out" are of tables in memory: choose them on a sample of '
-                        "the rows, and give each Source its weight"
-                    )
                 choice = held_out_weights(task, target)
                 task = SourcesTask.of(choice.of(task.sources, target), self.recipe())
             intensity = task.fit(self.intervals)
@@ -192,8 +186,9 @@ class IntegratedDensity(SavesFields, BaseEstimator):
         A table in blocks gives a lazy array with the same chunks; there ``area`` is one number.
         """
         check_is_fitted(self)
-        settings: dict[str, Any] = {"area": area, "clamp": clamp, "missing": self.missing}
-        rows = partial(self.intensity_.predict, output=output, **settings)
+        rows = partial(
+            self.intensity_.predict, output=output, area=area, clamp=clamp, missing=self.missing
+        )
         if not is_blocked(X):
             return rows(X)
         if np.ndim(area):
@@ -201,12 +196,12 @@ class IntegratedDensity(SavesFields, BaseEstimator):
                 f"area must be one number for a table in blocks, got shape {np.shape(area)}: ask "
                 'for output="intensity", and multiply'
             )
-        return lazy_rows(X, partial(self._prepared, rows))
 
-    def _prepared(self, rows: Callable[[Any], Array], head: Any) -> tuple[Any, Array]:
-        """A function of the rows of a table in blocks, once its columns are those of the fit."""
-        self.intensity_.density.schema.read(head)
-        return rows, np.empty(0)
+        def prepared(head: Any) -> tuple[Any, Array]:
+            self.intensity_.density.schema.read(head)  # what is wrong shows at once
+            return rows, rows(head)
+
+        return lazy_rows(X, prepared)
 
     def agreement(self, sources: Sequence[Source]) -> Agreement:
         """Whether the sources tell the same story; see ``maxent.density.sources.agreement``."""

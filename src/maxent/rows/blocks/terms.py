@@ -19,19 +19,19 @@ class Term(NamedTuple):
     """One of the losses: c times that of some rows, which see some of the weights.
 
     ``entropy`` says what the loss is; the blocks of samples have their own, with their records.
-    ``index`` are the weights that the features of ``rows`` belong to, in increasing order.
+    ``seen`` are the weights that the features of ``rows`` belong to, in increasing order.
     """
 
     rows: BlockMap
     entropy: Entropy
     coefficient: float
-    index: Array
+    seen: Array
 
     def among(self, index: Array) -> Term:
         """The term where the weights ``index`` (increasing) alone are left."""
-        own = np.flatnonzero(np.isin(self.index, index))
-        place = np.searchsorted(index, self.index[own])
-        return self._replace(rows=self.rows.restrict(own), index=place)
+        own = np.flatnonzero(np.isin(self.seen, index))
+        place = np.searchsorted(index, self.seen[own])
+        return self._replace(rows=self.rows.restrict(own), seen=place)
 
 
 class TermsBlockMap(BlockMap):
@@ -101,7 +101,7 @@ class TermsBlockMap(BlockMap):
 
     def largest_score(self, w: Array) -> float:
         """The largest |F'w|."""
-        return max(term.rows.largest_score(w[term.index]) for term in self.terms)
+        return max(term.rows.largest_score(w[term.seen]) for term in self.terms)
 
     # -- sums ----------------------------------------------------------------------------------
 
@@ -113,21 +113,21 @@ class TermsBlockMap(BlockMap):
 
     def conjugate_and_moments(self, entropy: Entropy, w: Array) -> tuple[float, Array]:
         """One pass over the blocks of each term."""
-        found = [t.rows.conjugate_and_moments(t.entropy, w[t.index]) for t in self.terms]
+        found = [t.rows.conjugate_and_moments(t.entropy, w[t.seen]) for t in self.terms]
         return self._sum(value for value, _ in found), self._placed([m for _, m in found])
 
     def hessian(self, entropy: Entropy, w: Array, every: int) -> Array:
         """The sum of those of the terms."""
         total = np.zeros((self.n_features, self.n_features))
         for t in self.terms:
-            part = t.rows.hessian(t.entropy, w[t.index], every)
-            total[np.ix_(t.index, t.index)] += t.coefficient * part
+            part = t.rows.hessian(t.entropy, w[t.seen], every)
+            total[np.ix_(t.seen, t.seen)] += t.coefficient * part
         return total
 
     def hessian_product(self, entropy: Entropy, w: Array, v: Array) -> Array:
         """F J F'v at w."""
         return self._placed(
-            [t.rows.hessian_product(t.entropy, w[t.index], v[t.index]) for t in self.terms]
+            [t.rows.hessian_product(t.entropy, w[t.seen], v[t.seen]) for t in self.terms]
         )
 
     def observed_value(self, entropy: Entropy) -> float:
@@ -136,7 +136,7 @@ class TermsBlockMap(BlockMap):
 
     def entropy_gap(self, entropy: Entropy, w: Array, moved: Moved) -> float:
         """`Omega(x) + Omega*(theta) - <theta, x>` at moved rows x."""
-        return self._sum(t.rows.entropy_gap(t.entropy, w[t.index], moved) for t in self.terms)
+        return self._sum(t.rows.entropy_gap(t.entropy, w[t.seen], moved) for t in self.terms)
 
     def mixture_gap(self, entropy: Entropy, w: Array, s: float) -> float:
         """That at `s p_w + (1 - s) p~`, `p~` the observed."""
@@ -144,7 +144,7 @@ class TermsBlockMap(BlockMap):
 
     def mixture_gaps(self, w: Array, s: float) -> list[float]:
         """Of each term, not multiplied by its coefficient."""
-        return [t.rows.entropy_gap(t.entropy, w[t.index], Moved(s)) for t in self.terms]
+        return [t.rows.entropy_gap(t.entropy, w[t.seen], Moved(s)) for t in self.terms]
 
     def holds_everywhere(self, test: Callable[[Any], bool], entropy: Entropy, w: Array) -> NoReturn:
         """Refused: no block has a whole row."""
@@ -157,5 +157,5 @@ class TermsBlockMap(BlockMap):
         """The moments of all terms added up, each where its features are."""
         total = np.zeros(self.n_features)
         for term, part in zip(self.terms, parts, strict=True):
-            total[term.index] += term.coefficient * part
+            total[term.seen] += term.coefficient * part
         return total
