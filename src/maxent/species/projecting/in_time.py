@@ -233,13 +233,14 @@ def _write_trend(
         stage = geotiff.Stage(first.grid, maps, targets, work, windows[0])
         with stage.open({"FIRST": names[0], "LAST": names[-1]}):
             for done, window in enumerate(windows, start=1):
-                values = (part for part in _values(paths, window))
-                values = values if drawn is None else list(values)
-                slopes = trend.slopes(values, (window.height, window.width))
-                found = {TREND: slopes}
-                if drawn is not None:
-                    ends_here = drawn.ends(window, values, slopes)
-                    found |= dict(zip(TREND_ENDS, ends_here, strict=True))
+                shape, found = (window.height, window.width), {}
+                if drawn is None:
+                    found[TREND] = trend.slopes(_values(paths, window), shape)
+                else:
+                    values = list(_values(paths, window))
+                    found[TREND] = trend.slopes(values, shape)
+                    here = drawn.ends(window, values, found[TREND])
+                    found |= dict(zip(TREND_ENDS, here, strict=True))
                 stage.write(window, {name: x.astype(np.float32) for name, x in found.items()})
                 progress.update(f"{done} of {len(windows)} windows")
         for name in maps:
