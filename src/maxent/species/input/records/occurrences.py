@@ -403,6 +403,10 @@ def _assembled(
         else:
             said = selection.status_notes(status, name, source)
         notes += said
+    elif columns.count is not None and not choice.absent:
+        counted = fields.text[columns.count]
+        status, said = selection.zero_counts(counted, header[columns.count], source)
+        notes += said
     uncertainty = _metres(text(columns.uncertainty))
     asked = status == selection.PRESENCE
     basis, said = selection.of_basis(text(columns.basis), choice.basis, source, asked)
