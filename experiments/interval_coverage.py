@@ -38,6 +38,7 @@ import argparse
 import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,7 @@ def designs() -> list[Design]:
     ]
     clusters = [Design("inside", "clusters", "auto", n) for n in SIZES]
     kinds = [Design(truth, "kinds", "lq", n) for truth in ("inside", "outside") for n in SIZES]
-    joint = [Design(truth, "joint", "kernel", n) for truth in ("inside", "outside") for n in SIZES]
+    joint = [Design(truth, "joint", "kernel", SIZES[0]) for truth in ("inside", "outside")]
     return [*independent, *clusters, *kinds, *joint]
 
 
@@ -328,11 +329,12 @@ def rows(
 
 def run(out: Path, repeats: int = REPEATS, records: str = "") -> list[Path]:
     """Write the table; with ``records`` the rows of other designs stay as they are."""
-    file, kept = out / "interval_coverage.csv", []
+    file = out / "interval_coverage.csv"
+    kept: list[dict[str, Any]] = []
     if records:
         with file.open(newline="") as table:
             kept = [row for row in csv.DictReader(table) if row["records"] != records]
-    return [write_rows(file, [*kept, *rows(repeats, records=records)])]
+    return [write_rows(file, chain(kept, rows(repeats, records=records)))]
 
 
 def main() -> None:

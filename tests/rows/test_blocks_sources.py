@@ -78,6 +78,12 @@ def assert_same(one, two, rtol=1e-7):
     np.testing.assert_allclose(one.density_.mean_place.values, two.density_.mean_place.values)
 
 
+def vain(blocks=False):
+    """A survey that found nothing, whose scale is that of others."""
+    rows = slice(1200, 1500)
+    return Source("survey", in_blocks(X[rows]) if blocks else X[rows], np.zeros(300), area=0.1)
+
+
 MIXES = {
     "all three": lambda b: [presences(b), survey(b), counts(b)],
     "weights and deviations": lambda b: [
@@ -89,6 +95,7 @@ MIXES = {
     "presences alone": lambda b: [presences(b)],
     "two of presences": lambda b: [presences(b), presences(b, name="others"), counts(b)],
     "some in memory": lambda b: [presences(b), survey()],
+    "a survey in vain": lambda b: [counts(b), vain(b)],
 }
 
 

@@ -401,9 +401,8 @@ class BlockSourcesTask(PosedSources):
         place = merged((self.read[k].place for k in over), TableSummary.merge)
         assert sums is not None
         assert place is not None
-        facts = [self.facts[k] for k in over]
-        presences = [self.sources[k].kind == "presences" for k in over]
-        areas = {x for f, mine in zip(facts, presences, strict=True) if mine for x in f[7:9]}
+        efforts = [self.facts[k] for k in over if self.sources[k].kind == "presences"]
+        areas = {area for facts in efforts for area in (facts.low, facts.high)}
         gain = -(sums.log_total + link.shift - math.log(place.n_points))
         counts = sum(self.read[k].records.n_presences for k in over)
         for k in over:

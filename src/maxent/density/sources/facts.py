@@ -126,9 +126,7 @@ def checked(sources: Sequence[Source]) -> list[Source]:
     return given
 
 
-def telling(
-    sources: Sequence[Source], facts: Sequence[SourceFacts], stacklevel: int = 4
-) -> list[int]:
+def telling(sources: Sequence[Source], facts: Sequence[SourceFacts]) -> list[int]:
     """Which of the sources tell something; warnings of what does not."""
     sides = [known.one_sided(s.kind) for s, known in zip(sources, facts, strict=True)]
     others = [
@@ -146,7 +144,7 @@ def telling(
             warnings.warn(
                 f"source {source.name!r}: effort {', '.join(constant)} is constant and left out; "
                 f"{same}",
-                stacklevel=stacklevel,
+                stacklevel=3,
             )
         if side is None or not (source.own_scale or not others):
             told.append(k)
@@ -155,7 +153,7 @@ def telling(
                 f"source {source.name!r} found {side}, so the best scale of it is "
                 f"{'0' if 'nothing' in side else 'infinite'} whatever the map: it "
                 "is left out, and tells no scale",
-                stacklevel=stacklevel,
+                stacklevel=3,
             )
         else:
             raise ValueError(
