@@ -88,12 +88,12 @@ class Columns(NamedTuple):
     flags: int | None = None
     licence: int | None = None
     dataset: int | None = None
-    count: int | None = None
+    individuals: int | None = None
 
     def texts(self) -> list[int]:
         """Those that are read as text, each once."""
         used = (self.species, self.datum, self.presence, self.uncertainty, self.basis)
-        wanted = (*used, self.flags, self.licence, self.dataset, self.count)
+        wanted = (*used, self.flags, self.licence, self.dataset, self.individuals)
         return list(dict.fromkeys(column for column in wanted if column is not None))
 
     def described(self, header: Sequence[str]) -> str:

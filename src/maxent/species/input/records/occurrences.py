@@ -403,9 +403,9 @@ def _assembled(
         else:
             said = selection.status_notes(status, name, source)
         notes += said
-    elif columns.count is not None and not choice.absent:
-        counted = fields.text[columns.count]
-        status, said = selection.zero_counts(counted, header[columns.count], source)
+    elif columns.individuals is not None and not choice.absent:
+        counted = fields.text[columns.individuals]
+        status, said = selection.zero_counts(counted, header[columns.individuals], source)
         notes += said
     uncertainty = _metres(text(columns.uncertainty))
     asked = status == selection.PRESENCE
