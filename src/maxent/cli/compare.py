@@ -67,7 +67,7 @@ def change(
     from maxent.species.fitting.model import load_model
     from maxent.species.fitting.results import read_result
 
-    notes, rule, intervals = [], "", None
+    notes, rule, intervals, first = [], "", None, None
     if present.is_dir():
         if futures:
             raise typer.BadParameter("a folder of results has its own projections: give no maps")
@@ -83,7 +83,7 @@ def change(
         rule, value = model.rule(asked or DEFAULT_RULE)
         notes.append(f"presence is a suitability of at least {value:.4g} ({rule})")
         out = out or present / "change"
-        intervals, said = changes_of_result(result, model.density, now, others, value)
+        intervals, said = changes_of_result(result, model.density, now, others, value, first)
         notes += said
     else:
         if time:
