@@ -164,11 +164,8 @@ maxent_swd <- function(formula, data, ..., species = NULL, out = NULL, overwrite
     }
     folder <- file.path(.scratch(), name)
     dir.create(folder)
-    for (layer in names(given[[name]])) {
-      one <- given[[name]][[layer]]
-      if (isTRUE(terra::is.factor(one))) levels(one) <- NULL
-      terra::writeRaster(one, file.path(folder, paste0(layer, ".tif")), datatype = "FLT8S")
-    }
+    written <- .written(given[[name]])$file
+    file.rename(written, file.path(folder, paste0(names(given[[name]]), ".tif")))
     list(sources = list(normalizePath(folder)), layer = list(), categorical = list())
   })
 }

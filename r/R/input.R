@@ -138,12 +138,16 @@
 .written <- function(env) {
   files <- vapply(seq_len(terra::nlyr(env)), function(i) {
     layer <- env[[i]]
-    if (isTRUE(terra::is.factor(layer))) levels(layer) <- NULL
+    kind <- "FLT8S"
+    if (isTRUE(terra::is.factor(layer))) {
+      levels(layer) <- NULL
+      kind <- "INT4S"
+    }
     path <- tempfile("layer-", tmpdir = .scratch(), fileext = ".tif")
     if (all(is.nan(terra::minmax(layer, compute = TRUE)[, 1]))) {
       .stop("the layer ", names(env)[i], " has no values", kind = "ValueError")
     }
-    terra::writeRaster(layer, path, datatype = "FLT8S", gdal = "COMPRESS=DEFLATE")
+    terra::writeRaster(layer, path, datatype = kind, gdal = "COMPRESS=DEFLATE")
     path
   }, "")
   list(file = normalizePath(files), band = rep(1L, length(files)))
@@ -185,7 +189,7 @@
     .stop(name, " must hold polygons, got ", terra::geomtype(given), kind = "ValueError")
   }
   path <- tempfile(paste0(name, "-"), tmpdir = .scratch(), fileext = ".gpkg")
-  terra::writeVector(given, path)
+  terra::writeVector(given, path, options = NULL)
   path
 }
 

@@ -118,6 +118,8 @@ def as_in_r(text: str) -> str:
 
     >>> as_in_r("occ.csv, row 3: give it with --layers-crs (or crs=)")
     'occ, row 2: give it with `layers_crs` (or `crs`)'
+    >>> as_in_r("replace it with --overwrite (overwrite=True), or see maxent --debug")
+    'replace it with `overwrite = TRUE`, or see maxent --debug'
     """
 
     def row(found: re.Match[str]) -> str:
@@ -126,6 +128,9 @@ def as_in_r(text: str) -> str:
     text = re.sub(r"([\w.-]+)\.csv, row (\d+)", row, text)
     text = re.sub(r"--no-([a-z][a-z-]*)", lambda m: f"`{m[1].replace('-', '_')} = FALSE`", text)
     text = re.sub(r"(?<!maxent )--([a-z][a-z-]*)", lambda m: f"`{m[1].replace('-', '_')}`", text)
+    for said, ours in (("True", "TRUE"), ("False", "FALSE")):
+        text = re.sub(rf"\(?\b([a-z_]+)={said}\)?", rf"`\1 = {ours}`", text)
+    text = re.sub(r"(`([a-z_]+)`) (`\2 = (?:TRUE|FALSE)`)", r"\3", text)
     text = re.sub(r"\b([a-z_]+)=(?=[ ,.;:)]|$)", r"`\1`", text)
     return text.replace("-c NAME", "`categorical`")
 

@@ -57,15 +57,16 @@ test_that("maps are compared as the mathematics says", {
   found <- niche_overlap(now, then)
   expect_equal(found$D, 1 - sum(abs(p - q), na.rm = TRUE) / 2)
   expect_equal(found$I, sum(sqrt(p * q), na.rm = TRUE))
-  change <- range_change(fit, list(warm = then, same = now), quiet = TRUE)
-  threshold <- fit$thresholds$value[fit$thresholds$name == "10 percentile training presence"]
-  a <- values_of(now) >= threshold
-  b <- values_of(then) >= threshold
+  change <- range_change(now, list(warm = then, same = now), threshold = 0.4, quiet = TRUE)
+  a <- values_of(now) >= 0.4
+  b <- values_of(then) >= 0.4
   expect_equal(change$scenario, c("warm", "same"))
   expect_equal(change$lost_cells[1], sum(a & !b, na.rm = TRUE))
   expect_equal(change$kept_cells[1], sum(a & b, na.rm = TRUE))
   expect_equal(change$change_percent[2], 0)
   expect_s4_class(attr(change, "maps")[["change:warm"]], "SpatRaster")
+  by_rule <- range_change(fit, then, quiet = TRUE)
+  expect_equal(by_rule$threshold, fit$thresholds$value[fit$thresholds$name == "10 percentile training presence"])
   expect_error(range_change(now, then), "threshold must be a number")
   expect_error(niche_overlap(now, then, test = "identity"), "two fits")
 })
@@ -92,6 +93,6 @@ test_that("a fit outlives its session", {
 
 test_that("terra's project is still there", {
   skip_without_maxent()
-  map <- terra::rast(nrows = 4, ncols = 4, vals = 1:16)
-  expect_s4_class(project(map, "EPSG:3857"), "SpatRaster")
+  point <- project(terra::vect(cbind(0, 0), crs = "EPSG:4326"), "EPSG:3857")
+  expect_equal(unname(terra::crds(point)[1, ]), c(0, 0), tolerance = 1e-6)
 })
