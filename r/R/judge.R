@@ -76,6 +76,8 @@ print.maxentpy_evaluation <- function(x, ...) {
 #' @param features Feature classes to try: letters of "lqpthck".
 #' @param multipliers Multipliers to try.
 #' @param potentials Potentials to try.
+#' @param background_records Records whose cells are the background.
+#' @param bias A SpatRaster of sampling effort.
 #' @param jobs Threads.
 #' @param ... Options of `maxent tune` by their long names with underscores: `partition = "random"`, `folds = 5`,
 #'   `scoring = "auc"`, `null = 10`, `background = 5000`, `buffer = 300` ...
