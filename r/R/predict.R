@@ -194,7 +194,7 @@ exdet <- function(fit, newdata, quiet = TRUE, ...) .novelty(fit, newdata, "exdet
 #'
 #' @param fit A fit of [maxent()].
 #' @param xy Places: a matrix or data.frame of x and y in the CRS of `env`, or sf points in any.
-#' @param env The layers to read there.
+#' @param env The layers to read there; `NULL` is those of the fit.
 #' @param clamp Whether variables are held in their ranges.
 #' @return A data.frame with a row for each place and variable: `place`, `x`, `y`, `variable`, `value`, `usual` (at the
 #'   mean place), `share`, `factor`, `low` and `high` (its range at the fit), `outside`. The attribute `places` has
@@ -202,9 +202,9 @@ exdet <- function(fit, newdata, quiet = TRUE, ...) .novelty(fit, newdata, "exdet
 #' @examplesIf maxentpy::maxent_available()
 #' made <- virtual_species(40, 50, 60, seed = 3)
 #' fit <- maxent(made$occ, made$env, features = "l", jackknife = FALSE, bootstrap = 0, quiet = TRUE)
-#' explain(fit, fit$records[1, c("x", "y")], made$env)
+#' explain(fit, fit$records[1, c("x", "y")])
 #' @export
-explain <- function(fit, xy, env, clamp = TRUE) {
+explain <- function(fit, xy, env = NULL, clamp = TRUE) {
   crs <- NULL
   if (.is_points(xy)) {
     points <- .points(xy, "xy")
@@ -217,7 +217,7 @@ explain <- function(fit, xy, env, clamp = TRUE) {
   }
   xy <- as.data.frame(xy)[1:2]
   if (anyNA(xy)) .stop("xy: row ", which(!stats::complete.cases(xy))[1], " lacks a coordinate", kind = "ValueError")
-  told <- .ask("explain", model = .file(fit), layers = .layers(env), x = writeBin(as.double(xy[[1]]), raw()),
+  told <- .ask("explain", model = .file(fit), layers = if (!is.null(env)) .layers(env), x = writeBin(as.double(xy[[1]]), raw()),
                y = writeBin(as.double(xy[[2]]), raw()), crs = crs, clamp = isTRUE(clamp), .quiet = TRUE)
   parts <- lapply(seq_along(told), function(i) {
     shares <- .na(.table(told[[i]]$shares))

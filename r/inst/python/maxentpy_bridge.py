@@ -30,7 +30,7 @@ from maxent import __version__, io
 from maxent._support.interrupts import Insistent
 from maxent._support.terminal import in_words
 from maxent.datasets.landscape import virtual_landscape, write_landscape
-from maxent.species.batch.outputs import MODEL
+from maxent.species.batch.outputs import MODEL, RESULT
 from maxent.species.batch.workflow import fit_files, fit_swd
 from maxent.species.comparing.change import compare_maps
 from maxent.species.comparing.folders import similarities
@@ -54,6 +54,16 @@ from maxent.species.projecting.rows import project_rows
 from maxent.species.report.tables.text import plain_json
 
 Told = dict[str, Any]
+_CHOSEN = [
+    (asked.flag(name).removeprefix("--"), str(choice))
+    for cls in (Settings, LayerFiles, TuningSettings)
+    for name, asked in options_of(cls).items()
+    for choice in asked.choices
+    if choice is not None
+]
+_CHOICE = re.compile(  # an option and one of the values that it can have
+    f"--({'|'.join({flag for flag, _ in _CHOSEN})}) ({'|'.join({word for _, word in _CHOSEN})})\\b"
+)
 Tell = Callable[[str], None]
 
 
@@ -120,12 +130,15 @@ def as_in_r(text: str) -> str:
     'occ, row 2: give it with `layers_crs` (or `crs`)'
     >>> as_in_r("replace it with --overwrite (overwrite=True), or see maxent --debug")
     'replace it with `overwrite = TRUE`, or see maxent --debug'
+    >>> as_in_r("give --cv blocks")
+    'give `cv = "blocks"`'
     """
 
     def row(found: re.Match[str]) -> str:
         return f"{found[1]}, row {int(found[2]) - 1}"
 
     text = re.sub(r"([\w.-]+)\.csv, row (\d+)", row, text)
+    text = _CHOICE.sub(lambda m: f'`{m[1].replace("-", "_")} = "{m[2]}"`', text)
     text = re.sub(r"--no-([a-z][a-z-]*)", lambda m: f"`{m[1].replace('-', '_')} = FALSE`", text)
     text = re.sub(r"(?<!maxent )--([a-z][a-z-]*)", lambda m: f"`{m[1].replace('-', '_')}`", text)
     for said, ours in (("True", "TRUE"), ("False", "FALSE")):
@@ -723,21 +736,34 @@ def tune(
     }
 
 
+def _own_layers(folder: Path) -> LayerFiles:
+    """The layers of a fit, where they still lie."""
+    reading = None
+    if (folder / RESULT).is_file():
+        reading = read_result(folder).reading
+    if reading is None:
+        raise ValueError("the fit does not say where its layers are: give env")
+    return LayerFiles.stored(reading)
+
+
 def explain(
     tell: Callable[[str, str], None],
     model: str,
-    layers: Told,
+    layers: Told | None,
     x: bytes,
     y: bytes,
     crs: str | None = None,
     *,
     clamp: bool = True,
 ) -> list[Told]:
-    """``maxent explain``: what each variable adds at places."""
+    """``maxent explain``: what each variable adds at places; no ``layers`` are those of the fit."""
     fitted = _model(model)
     names = fitted.density.schema.names
-    given = {**layers, "categorical": list(fitted.density.schema.categorical)}
-    with _layers(given).open(only=names) as opened:
+    if layers is None:
+        files = _own_layers(Path(model).parent)
+    else:
+        files = _layers({**layers, "categorical": list(fitted.density.schema.categorical)})
+    with files.open(only=names) as opened:
         for note in opened.notes:
             tell("note", note)
         places = [np.frombuffer(bytes(v), dtype=np.float64) for v in (x, y)]
