@@ -217,15 +217,15 @@ def project(
     for said in found:
         tell_event("note", text=said)
     folder = out.parent if out.suffix else out
-    files = {what: folder / Path(name).name for what, name in written.files.items()}
-    answer({"map": replace(written, files=files), "words": found}, files.values())
+    maps = {what: str(folder / Path(name).name) for what, name in written.files.items()}
+    answer({"map": replace(written, files=maps), "words": found}, maps.values())
     if quiet:
         return
     screen = console()
     for said in found:
         screen.print(escape(said), soft_wrap=True)
-    for what, file in files.items():
-        screen.print(f"{what:>12}  {escape(str(file))}", soft_wrap=True)
+    for what, file in maps.items():
+        screen.print(f"{what:>12}  {escape(file)}", soft_wrap=True)
 
 
 def _opened(files: LayerFiles, times: TimeSettings | None, names: Sequence[str]) -> Any:
