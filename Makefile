@@ -21,7 +21,7 @@ export OMP_WAIT_POLICY := PASSIVE
 # empty: where it is set, every process of the tests would parse the package and its tests again
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo demo-kinds test test-fast slow test-lowest test-newest test-elsewhere lint lock release bench fuzz docs page clean
+.PHONY: demo demo-kinds test test-fast slow test-lowest test-newest test-elsewhere test-r lint lock release bench fuzz docs page clean
 
 $(VENV)/.base: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -88,6 +88,9 @@ test-lowest: $(VENV)-lowest/.dev  ## the whole suite with the lowest versions py
 
 test-elsewhere: $(VENV)/.dev web/node_modules  ## fast tests and gallery as other processors round
 	$(BIN)/python tests/elsewhere.py --workers $(WORKERS)
+
+test-r: $(VENV)/.base        ## the R package built, checked and tested, its page run; packages from apt-get if root
+	MAXENT_PYTHON=$(CURDIR)/$(BIN)/python bash r/check.sh
 
 test-newest: $(VENV)-newest/.dev web/node_modules  ## the whole suite with the newest versions there are
 	NUMBA_CACHE_DIR=$(CACHE)/numba-newest $(VENV)-newest/$(SCRIPTS)/python $(PYTEST)
