@@ -13,16 +13,17 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
-OLDEST = (0, 1, 0)  # the first version whose events and options are known here
+FORMAT = 1  # of the answers of maxent --json that are read here
 SETTING = "Settings > Options > Processing > Providers > Maxent"
 INSTALL = (
     'It needs Python 3.11 or newer: make an environment (python3 -m venv maxent), run pip install "maxent[app]" in it, '
     f"and enter that environment under {SETTING}."
 )
+CAUTION = "caution: "  # how notes begin that nobody should miss
 PATIENCE = 20.0  # seconds that an interrupted command has to tidy up
-PARTLY, INTERRUPTED = 3, 130  # exit codes of the command
 
 # what QGIS sets for its own Python, GDAL and PROJ would mislead those of the command
 _OF_QGIS = ("PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONEXECUTABLE", "GDAL_DATA")
@@ -99,11 +100,11 @@ def environment_of_its_own():
     return {name: value for name, value in os.environ.items() if name not in _OF_QGIS}
 
 
-def check_version(words):
-    """The version of a command; one that is older than what is known here is refused."""
+def check(words):
+    """The version of a command; ``CommandError`` where it is none, too old, or cannot read rasters."""
     try:
         answer = subprocess.run(
-            [*words, "--version"],
+            [*words, "--json", "info"],
             capture_output=True,
             text=True,
             encoding="utf-8",
@@ -115,35 +116,40 @@ def check_version(words):
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise CommandError(f"{words[0]} does not answer ({error}). {INSTALL}") from None
-    said = answer.stdout + answer.stderr
-    found = re.search(r"^maxent (\d+)\.(\d+)(?:\.(\d+))?", answer.stdout, re.MULTILINE)
-    if answer.returncode or found is None:
-        last = [line for line in said.splitlines() if line.strip()][-1:] or ["nothing"]
-        raise CommandError(f"{' '.join(words)} is no maxent: it says {last[0].strip()!r}. {INSTALL}")
-    version = tuple(int(part or 0) for part in found.groups())
-    if version < OLDEST:
-        needed = ".".join(map(str, OLDEST))
+    called = " ".join(words)
+    try:
+        told = _answer(answer.stdout)
+    except ValueError:
+        if "No such option: --json" in answer.stderr:
+            raise CommandError(
+                f"{called} is an older maxent than this plugin can talk to: "
+                'run pip install --upgrade "maxent[app]" in its environment'
+            ) from None
+        lines = (answer.stdout + answer.stderr).splitlines()
+        last = [line.strip() for line in lines if line.strip()][-1:] or ["nothing"]
+        raise CommandError(f"{called} is no maxent: it says {last[0]!r}. {INSTALL}") from None
+    lacking = ((told.get("result") or {}).get("lacking") or {}).get("geo")
+    if lacking:
         raise CommandError(
-            f"{words[0]} is maxent {'.'.join(map(str, version))}, this plugin needs {needed} or newer: "
-            'pip install --upgrade "maxent[app]" in its environment'
+            f"{called} cannot read rasters: {', '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} missing. "
+            'Run pip install "maxent[app]" in its environment'
         )
-    return found.group(0)
+    return f"maxent {told['maxent']}"
 
 
 def run(words, arguments, watcher=None):
-    """Run a command to its end: its standard output; ``CommandError`` with its own words where it fails."""
+    """Run a command to its end: what it answered; ``CommandError`` with its own words where it fails."""
     watcher = watcher or Watcher()
     with tempfile.TemporaryDirectory(prefix="maxent_") as folder:
         events, errors, output = (Path(folder) / name for name in ("events", "errors", "output"))
         environment = {**environment_of_its_own(), "MAXENT_EVENTS": str(events)}
-        environment |= {"TERMINAL_WIDTH": "1000", "PYTHONIOENCODING": "utf-8", "PYTHONUTF8": "1"}
         lifeline = os.pipe() if os.name == "posix" else ()
         try:
             if lifeline:  # the command ends by itself should QGIS be gone
                 environment["MAXENT_LIFELINE"] = str(lifeline[0])
             with errors.open("wb") as to_errors, output.open("wb") as to_output:
                 process = subprocess.Popen(
-                    [*words, *map(str, arguments)],
+                    [*words, "--json", *map(str, arguments)],
                     stdin=subprocess.DEVNULL,
                     stdout=to_output,
                     stderr=to_errors,
@@ -151,7 +157,7 @@ def run(words, arguments, watcher=None):
                     pass_fds=lifeline[:1],
                     **_own_group(),
                 )
-                stopped = _watch(process, _Told(events, errors), watcher)
+                stopped = _watch(process, _Told(events), watcher)
         except OSError as error:
             raise CommandError(f"{words[0]} cannot be started: {error}") from None
         finally:
@@ -161,20 +167,31 @@ def run(words, arguments, watcher=None):
         said = errors.read_text(encoding="utf-8", errors="replace")
     if stopped:
         raise CommandError("cancelled; the command has left nothing half-written")
-    if process.returncode == PARTLY:
-        watcher.told(f"{complaint(said)} (some species failed; the others are finished)", True)
-    elif process.returncode:
-        raise CommandError(complaint(said) or f"maxent ended with code {process.returncode}")
-    return text
+    try:
+        told = _answer(text)
+    except ValueError:
+        last = [line.strip() for line in said.splitlines() if line.strip()][-1:]
+        raise CommandError(
+            f"maxent was ended by something else (code {process.returncode}): {' '.join(last) or 'it says nothing'}"
+        ) from None
+    if told["status"] == "partly":
+        for error in told["errors"]:
+            watcher.told(f"{error} (the other species are finished)", True)
+    elif told["status"] != "done":
+        raise CommandError("; ".join(told["errors"]) or f"maxent: {told['status']}")
+    return told
 
 
-def complaint(said):
-    """What a command complained of at last: its line of error, or what its frame of wrong usage holds."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    wrong = [line[len("error:") :].strip() for line in lines if line.startswith("error:")]
-    framed = " ".join(line.strip("│| ") for line in lines if line.startswith(("│", "|")))
-    framed = framed.replace("Invalid value: ", "")
-    return next((text for text in (*wrong[-1:], framed, *lines[-1:]) if text), "")
+def _answer(text):
+    """The object that the command prints; ``ValueError`` where it is not one that is known here."""
+    told = json.loads(text)
+    if not isinstance(told, dict) or "status" not in told:
+        raise ValueError("no answer of maxent")
+    if told.get("format") != FORMAT:
+        raise CommandError(
+            f"maxent {told.get('maxent')} answers in format {told.get('format')}, this plugin reads {FORMAT}: update the plugin"
+        )
+    return told
 
 
 def _watch(process, told, watcher):
@@ -211,56 +228,44 @@ def _hidden():
 
 
 class _Told:
-    """What a running command has said since the last look."""
+    """The events of a running command since the last look."""
 
-    def __init__(self, events, errors):
-        self.paths = {"event": events, "line": errors}
-        self.read = {"event": 0, "line": 0}
-        self.species, self.finished, self.notes = 1, 0, set()
+    def __init__(self, path):
+        self.path, self.read = path, 0
+        self.species, self.finished = 1, 0
 
     def pass_on(self, watcher):
-        for line in self._new("event"):
-            try:
-                event = json.loads(line)
-            except ValueError:
-                continue
-            self._event(event, watcher)
-        for line in self._new("line"):  # what is no event, such as a warning of a library
-            text = line.strip()
-            if text.startswith("note: ") and text[len("note: ") :] not in self.notes:
-                self._note(text[len("note: ") :], watcher)
+        for line in self._new():
+            with suppress(ValueError):
+                self._event(json.loads(line), watcher)
 
-    def _new(self, kind):
+    def _new(self):
         """Whole lines alone."""
         try:
-            with self.paths[kind].open("rb") as file:
-                file.seek(self.read[kind])
+            with self.path.open("rb") as file:
+                file.seek(self.read)
                 whole, end, _ = file.read().rpartition(b"\n")
         except OSError:
             return []
-        self.read[kind] += len(whole) + len(end)
+        self.read += len(whole) + len(end)
         return whole.decode("utf-8", errors="replace").splitlines()
-
-    def _note(self, text, watcher):
-        if text not in self.notes:
-            self.notes.add(text)
-            caution = text.startswith("caution: ")
-            watcher.told(text[len("caution: ") :] if caution else text, caution)
 
     def _event(self, event, watcher):
         kind = event.get("kind")
         if kind == "note":
-            self._note(str(event.get("text", "")), watcher)
+            text = str(event.get("text", ""))
+            caution = text.startswith(CAUTION)
+            watcher.told(text[len(CAUTION) :] if caution else text, caution)
         elif kind == "begin":
             self.species = max(len(event.get("species") or ()), 1)
         elif kind == "stage":
             watcher.working(f"{event.get('species', '')}: {event.get('stage', '')}")
-        elif kind == "done":
-            self.finished += 1
-            watcher.progressed(100.0 * self.finished / self.species)
         elif kind == "candidate":
             named = (event.get(name, "") for name in ("features", "potential", "multiplier"))
             watcher.working("trying features {}, {}, multiplier {}".format(*named))
+        elif kind == "done":
+            self.finished += 1
+            watcher.progressed(100.0 * self.finished / self.species)
         elif kind == "progress" and event.get("total"):
             part = min(event.get("done", 0) / event["total"], 1.0)
             watcher.progressed(100.0 * (self.finished + 0.9 * part) / self.species)

@@ -1,6 +1,5 @@
 """What the command has written, as layers of the project with their styles."""
 
-import json
 from pathlib import Path
 
 from qgis.core import (
@@ -90,13 +89,3 @@ class Loader:
             details.setPostProcessor(self.styled[-1])
         self.context.addLayerToLoadOnCompletion(str(path), details)
         self.loaded.append(str(path))
-
-
-def fitted_folders(out):
-    """The folders of the species that a fit has written, by the species' names."""
-    found = {}
-    for path in sorted([Path(out), *Path(out).iterdir()]):
-        summary = path / "summary.json"
-        if path.is_dir() and summary.is_file() and (path / "model.json").is_file():
-            found[json.loads(summary.read_text(encoding="utf-8"))["row"]["species"]] = path
-    return found

@@ -5,9 +5,28 @@ import os
 import sys
 import time
 
-said, code = sys.argv[1], 0
-if said == "--version":
-    print(os.environ.get("FAKE_VERSION", "maxent 9.9.9"))
+CODES = {"done": 0, "failed": 1, "wrong usage": 2, "partly": 3, "interrupted": 130}
+
+
+def answer(status, result=None, errors=(), number=1):
+    """As maxent --json does."""
+    told = {"maxent": "9.9.9", "format": number, "command": "", "status": status}
+    told |= {"exit_code": CODES[status], "errors": errors, "notes": [], "files": [], "result": result}
+    print(json.dumps(told))
+    sys.exit(CODES[status])
+
+
+said = sys.argv[2]
+if said == "info":
+    kind = os.environ.get("FAKE", "")
+    if kind == "older":
+        print("│ No such option: --json │", file=sys.stderr)
+        sys.exit(2)
+    elif kind == "bash":
+        print("GNU bash")
+    else:
+        lacking = {"geo": ["rasterio"]} if kind == "bare" else {}
+        answer("done", {"lacking": lacking}, number=2 if kind == "newer" else 1)
 elif said == "events":
     with open(os.environ["MAXENT_EVENTS"], "a", encoding="utf-8") as file:
         for event in (
@@ -20,26 +39,19 @@ elif said == "events":
         ):
             file.write(json.dumps(event) + "\n")
         file.write("half a li")
-    print("note: Bäume.csv: 3 records", file=sys.stderr)  # also an event
-    print("note: on standard error alone", file=sys.stderr)
-    print("the résult")
+    answer("done", "the résult")
 elif said == "fails":
-    print("note: not this", file=sys.stderr)
-    print("error: layers/bio.tif: No space left on device", file=sys.stderr)
-    code = 1
-elif said == "usage":
-    print("Usage: maxent\n╭─ Error ─╮\n│ Invalid value: --buffer has │\n│ no effect │\n╰──╯", file=sys.stderr)
-    code = 2
+    answer("failed", None, ["layers/bio.tif: No space left on device"])
 elif said == "partly":
-    print("error: 1 of 2 species failed", file=sys.stderr)
-    code = 3
+    answer("partly", "what is there", ["b: no records"])
+elif said == "killed":
+    print("Killed by the system", file=sys.stderr)
+    sys.exit(9)
 elif said == "waits":
     try:
-        open(sys.argv[2], "w").close()
+        open(sys.argv[3], "w").close()
         time.sleep(60)
     except KeyboardInterrupt:
-        print("error: interrupted", file=sys.stderr)
-        code = 130
+        answer("interrupted", None, ["interrupted"])
 elif said == "environment":
-    print(json.dumps({name: os.environ.get(name) for name in sys.argv[2:]}))
-sys.exit(code)
+    answer("done", {name: os.environ.get(name) for name in sys.argv[3:]})

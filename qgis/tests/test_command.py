@@ -1,6 +1,5 @@
 """How the command is found, run, watched and stopped. QGIS is not needed."""
 
-import json
 import os
 import stat
 import sys
@@ -38,14 +37,13 @@ class Notes(command.Watcher):
 class Running(unittest.TestCase):
     def test_output_notes_and_progress(self):
         notes = Notes()
-        self.assertEqual(command.run(FAKE, ["events"], notes), "the résult\n")
+        self.assertEqual(command.run(FAKE, ["events"], notes)["result"], "the résult")
         self.assertEqual(
             notes.heard,
             [
                 ("half of the records lie in the sea", True),
                 ("Bäume.csv: 3 records", False),
                 ("a: fit", None),
-                ("on standard error alone", False),
             ],
         )
         self.assertEqual(notes.percents, [22.5, 50.0])
@@ -53,7 +51,7 @@ class Running(unittest.TestCase):
     def test_errors_are_the_commands_own_words(self):
         for words, said in (
             ("fails", "layers/bio.tif: No space left on device"),
-            ("usage", "--buffer has no effect"),
+            ("killed", "maxent was ended by something else (code 9): Killed by the system"),
         ):
             with self.assertRaises(command.CommandError) as caught:
                 command.run(FAKE, [words])
@@ -61,10 +59,8 @@ class Running(unittest.TestCase):
 
     def test_some_species_that_failed_are_a_caution(self):
         notes = Notes()
-        command.run(FAKE, ["partly"], notes)
-        ((text, caution),) = notes.heard
-        self.assertIn("1 of 2 species failed", text)
-        self.assertTrue(caution)
+        self.assertEqual(command.run(FAKE, ["partly"], notes)["result"], "what is there")
+        self.assertEqual(notes.heard, [("b: no records (the other species are finished)", True)])
 
     def test_cancelling_interrupts(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -75,7 +71,7 @@ class Running(unittest.TestCase):
     def test_what_qgis_sets_for_its_python_is_not_handed_on(self):
         with mock.patch.dict(os.environ, {"PYTHONHOME": "", "PROJ_LIB": "/x", "KEPT": "yes"}):
             os.environ["PYTHONPATH"] = "/qgis/python"
-            told = json.loads(command.run(FAKE, ["environment", "PYTHONPATH", "PROJ_LIB", "KEPT"]))
+            told = command.run(FAKE, ["environment", "PYTHONPATH", "PROJ_LIB", "KEPT"])["result"]
         self.assertEqual(told, {"PYTHONPATH": None, "PROJ_LIB": None, "KEPT": "yes"})
 
     def test_a_program_that_cannot_start(self):
@@ -85,17 +81,18 @@ class Running(unittest.TestCase):
 
 class Versions(unittest.TestCase):
     def test_known(self):
-        self.assertEqual(command.check_version(FAKE), "maxent 9.9.9")
+        self.assertEqual(command.check(FAKE), "maxent 9.9.9")
 
-    def test_older(self):
-        with mock.patch.dict(os.environ, {"FAKE_VERSION": "maxent 0.0.9"}):
-            with self.assertRaisesRegex(command.CommandError, "is maxent 0.0.9, this plugin needs 0.1.0"):
-                command.check_version(FAKE)
-
-    def test_something_else(self):
-        with mock.patch.dict(os.environ, {"FAKE_VERSION": "GNU bash"}):
-            with self.assertRaisesRegex(command.CommandError, "is no maxent: it says 'GNU bash'"):
-                command.check_version(FAKE)
+    def test_others_are_refused_in_words(self):
+        for kind, said in (
+            ("older", "older maxent than this plugin can talk to: run pip install --upgrade"),
+            ("newer", "answers in format 2, this plugin reads 1: update the plugin"),
+            ("bash", "is no maxent: it says 'GNU bash'"),
+            ("bare", "cannot read rasters: rasterio is missing"),
+        ):
+            with self.subTest(kind), mock.patch.dict(os.environ, {"FAKE": kind}):
+                with self.assertRaisesRegex(command.CommandError, said):
+                    command.check(FAKE)
 
 
 class Finding(unittest.TestCase):

@@ -18,7 +18,7 @@ from qgis.core import (
 )
 from qgis.PyQt.QtGui import QIcon
 
-from ..command import CommandError, Watcher, check_version, find_command, run
+from ..command import CommandError, Watcher, check, find_command, run
 from ..inputs import names_of_layers, raster_files
 from ..outputs import Loader
 
@@ -186,14 +186,14 @@ class MaxentAlgorithm(QgsProcessingAlgorithm):
             raise QgsProcessingException(f"More options: {error}, in {typed!r}") from None
 
     def run_command(self, words, feedback):
-        """Run it in a process of its own: its standard output."""
+        """Run it in a process of its own: what it found."""
         from ..provider import configured_command
 
         try:
             command = find_command(configured_command())
-            version = check_version(command)
+            version = check(command)
             feedback.pushInfo(f"{version}: {shlex.join(['maxent', *words])}")
-            return run(command, words, Feedback(feedback))
+            return run(command, words, Feedback(feedback))["result"]
         except CommandError as error:
             raise QgsProcessingException(str(error)) from None
 

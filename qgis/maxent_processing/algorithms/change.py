@@ -54,13 +54,13 @@ class RangeChange(MaxentAlgorithm):
         words += ["--threshold", repr(threshold), "--out", out]
         if self.parameterAsBool(parameters, self.OVERWRITE, context):
             words += ["--overwrite"]
-        for line in self.run_command(words, feedback).splitlines():
-            feedback.pushInfo(line)
-        maps = sorted(Path(out).glob("change_*.tif"))
+        found = self.run_command(words, feedback)
+        for row in found["changes"]:
+            feedback.pushInfo(
+                f"{row['scenario']}: lost {row['lost_km2']:,.0f} km2, kept {row['kept_km2']:,.0f}, "
+                f"gained {row['gained_km2']:,.0f} ({row['change_percent']:+.1f} %)"
+            )
+        maps = [path for kind, path in found["files"].items() if kind.startswith("change:")]
         for path in maps:
-            self.loader.raster(path, path.stem.replace("_", " "), "MAPS")
-        return {
-            self.OUTPUT: out,
-            "MAPS": list(map(str, maps)),
-            "TABLE": str(Path(out) / "range_change.csv"),
-        }
+            self.loader.raster(path, Path(path).stem.replace("_", " "), "MAPS")
+        return {self.OUTPUT: out, "MAPS": maps, "TABLE": found["files"]["table"]}

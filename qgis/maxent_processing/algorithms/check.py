@@ -29,6 +29,15 @@ class Check(MaxentAlgorithm):
         words = ["check", *record_words(self, parameters, context, feedback, folder)]
         words += self.layer_words(parameters, context, feedback)
         words += [*self.common_words(parameters, context), "--out", out]
-        for line in self.run_command(words, feedback).splitlines():
-            feedback.pushInfo(line)
+        found = self.run_command(words, feedback)
+        for told in found["records"]:
+            fates = ", ".join(f"{number} {fate}" for fate, number in told["counts"].items())
+            feedback.pushInfo(f"{told['species']}: {fates}")
+        for layer in found["layers"]["layers"]:
+            remarks = [layer["difference"], layer["drop"] and f"leave out? {layer['drop']}"]
+            if layer["levels"] and not layer["categorical"]:
+                remarks.append(f"{layer['levels']} whole numbers: categories?")
+            feedback.pushInfo(
+                f"{layer['name']}: {layer['low']:.4g} to {layer['high']:.4g} {'; '.join(filter(None, remarks))}".rstrip()
+            )
         return {self.OUTPUT: out}

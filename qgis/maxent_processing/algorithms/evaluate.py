@@ -1,7 +1,5 @@
 """maxent:evaluate: a fitted model on records that it has not seen."""
 
-import json
-
 from qgis.core import (
     QgsProcessing,
     QgsProcessingOutputNumber,
@@ -53,23 +51,9 @@ class Evaluate(MaxentAlgorithm):
             (folder / "absences").mkdir()
             path = folder / "absences" / file_name(absences, "absences")
             words += ["--absences", vector_file(absences, path, context, feedback, points=True)]
-        scores = folder / "scores.json"
-        words += ["--json", str(scores), *self.common_words(parameters, context), "--out", out]
-        for line in self.run_command(words, feedback).splitlines():
-            feedback.pushInfo(line)
-        found = json.loads(scores.read_text(encoding="utf-8"))
-        return {self.OUTPUT: out, "AUC": _find(found, "auc")}
-
-
-def _find(found, name):
-    """A score of the first species, wherever it is in what the command wrote."""
-    if isinstance(found, dict):
-        if isinstance(found.get(name), (int, float)):
-            return found[name]
-        found = list(found.values())
-    if isinstance(found, list):
-        for part in found:
-            value = _find(part, name)
-            if value is not None:
-                return value
-    return None
+        words += [*self.common_words(parameters, context), "--out", out]
+        found = self.run_command(words, feedback)
+        for name, value in found.items():
+            if isinstance(value, (int, float)):
+                feedback.pushInfo(f"{name.replace('_', ' ')}: {value:.6g}")
+        return {self.OUTPUT: out, "AUC": found["auc"]}

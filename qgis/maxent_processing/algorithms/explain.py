@@ -1,6 +1,5 @@
 """maxent:explain: why a place is suitable."""
 
-import json
 from html import escape
 from pathlib import Path
 
@@ -48,10 +47,10 @@ class Explain(MaxentAlgorithm):
         words = ["explain", model, *self.layer_words(parameters, context, feedback)]
         crs = self.parameterAsPointCrs(parameters, self.PLACE, context)
         place = self.parameterAsPoint(parameters, self.PLACE, context, crs)
-        words += ["--at", f"{place.x()!r},{place.y()!r}", "--json"]
+        words += ["--at", f"{place.x()!r},{place.y()!r}"]
         if crs.isValid():
             words += ["--crs", crs.authid() or crs.toWkt()]
-        (told,) = json.loads(self.run_command(words, feedback))
+        (told,) = self.run_command(words, feedback)
         Path(out).write_text(page(told), encoding="utf-8")
         for share in told["shares"]:
             feedback.pushInfo(f"{share['variable']}: {share['share']:+.3f}")

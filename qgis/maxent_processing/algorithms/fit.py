@@ -1,6 +1,5 @@
 """maxent:fit: from records and layers to maps, a report and a model."""
 
-import json
 from pathlib import Path
 
 from qgis.core import (
@@ -22,7 +21,7 @@ from qgis.core import (
 )
 
 from ..inputs import extent_file, file_name, raster_file, vector_file
-from ..outputs import MOST, fitted_folders
+from ..outputs import MOST
 from .base import MaxentAlgorithm
 from .records import add_records, record_words
 
@@ -36,6 +35,7 @@ THRESHOLDS = (
 )
 CV = ("auto", "blocks", "checkerboard", "environment", "random", "none")
 INTERVALS = ("none", "laplace", "bootstrap")
+SHOWN = ("cloglog", "presence", "mess", "intensity", "probability", "lower", "upper")
 
 
 class Fit(MaxentAlgorithm):
@@ -188,38 +188,42 @@ class Fit(MaxentAlgorithm):
     def work(self, parameters, context, feedback, folder):
         """Fit, and load the maps."""
         out = self.parameterAsString(parameters, self.OUTPUT, context)
-        self.run_command(self.words(parameters, context, feedback, folder, out), feedback)
-        fitted = fitted_folders(out)
-        load = self.parameterAsBool(parameters, self.LOAD, context)
+        told = self.run_command(self.words(parameters, context, feedback, folder, out), feedback)
+        place = Path(told["page"]).parent  # of one species its own folder, of many that of all
+        alone = (place / "model.json").is_file()
+        fitted = {
+            row["species"]: place if alone else place / row["folder"]
+            for row in told["species"]
+            if row["status"] == "ok"
+        }
         maps = [
-            (path, f"{species} {path.stem}{' ' + path.parent.name if 'projections' in path.parts else ''}")
+            (path, f"{species} {name}")
             for species, place in fitted.items()
-            for pattern in ("maps/*", "projections/*/*", "change/*")
-            for path in sorted(place.glob(pattern))
-            if path.stem in SHOWN or path.stem.startswith("change_")
+            for path, name in maps_of(place)
         ]
-        if load:
+        if self.parameterAsBool(parameters, self.LOAD, context):
             for path, name in maps[:MOST]:
                 self.loader.raster(path, name, "MAPS")
             if len(maps) > MOST:
                 feedback.pushWarning(f"{len(maps) - MOST} more maps are in {out}, not loaded")
-        index = Path(out) / "index.html"
-        report = index if index.is_file() else Path(out) / "report.html"
         results = {
-            "OUTPUT": out,
+            self.OUTPUT: out,
             "MAPS": [str(path) for path, _ in maps],
-            "REPORT": str(report),
+            "REPORT": told["page"],
         }
-        if len(fitted) == 1:
-            (place,) = fitted.values()
-            results |= {"MODEL": str(place / "model.json"), "GAP": gap_of(place)}
+        if alone:
+            results["MODEL"] = str(place / "model.json")
+            results["GAP"] = next(row["gap"] for row in told["species"] if row["status"] == "ok")
         return results
 
 
-SHOWN = ("cloglog", "presence", "mess", "intensity", "probability", "lower", "upper")
-
-
-def gap_of(place):
-    """The duality gap of a fit, as its summary has it."""
-    row = json.loads((place / "summary.json").read_text(encoding="utf-8"))["row"]
-    return row["gap"]
+def maps_of(place):
+    """The maps of a species that people look at, and what to call them."""
+    for path in sorted(place.glob("maps/*.tif")):
+        if path.stem in SHOWN:
+            yield path, path.stem
+    for path in sorted(place.glob("projections/*/*.tif")):
+        if path.stem in SHOWN:
+            yield path, f"{path.stem} {path.parent.name}"
+    for path in sorted(place.glob("change/change_*.tif")):
+        yield path, path.stem.replace("_", " ")

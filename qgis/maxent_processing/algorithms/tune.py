@@ -14,6 +14,7 @@ from .base import MaxentAlgorithm
 from .records import add_records, record_words
 
 PARTITIONS = ("blocks", "checkerboard", "checkerboard2", "environment", "random", "jackknife")
+SAID = ("features", "potential", "multiplier", "test_log_density", "test_auc", "test_boyce", "aicc")
 SCORES = ("log_loss", "auc", "boyce", "omission_10", "aicc")
 
 
@@ -67,8 +68,11 @@ class Tune(MaxentAlgorithm):
         words += ["--scoring", SCORES[self.parameterAsEnum(parameters, self.SCORING, context)]]
         words += ["--background", str(self.parameterAsInt(parameters, self.BACKGROUND, context))]
         words += [*self.common_words(parameters, context), "--out", out]
-        said = self.run_command(words, feedback)
-        for line in said.splitlines():
-            feedback.pushInfo(line)
+        for told in self.run_command(words, feedback):
+            feedback.pushInfo(f"{told['species']}: {told['advice']}")
+            for row in told["rows"][:5]:
+                feedback.pushInfo(
+                    ", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items() if k in SAID)
+                )
         reports = sorted(Path(out).glob("*.html"))
         return {self.OUTPUT: out, "REPORT": str(reports[0])}
