@@ -1,7 +1,7 @@
-"""Maxent for the Processing toolbox of QGIS: species distributions, fitted by the command `maxent`."""
+"""Maxent for the Processing toolbox of QGIS: species distributions by a command."""
 
 
-def classFactory(iface):  # noqa: N802, as QGIS calls it
+def classFactory(iface):
     """The plugin, as QGIS asks for it."""
     from .plugin import MaxentPlugin
 

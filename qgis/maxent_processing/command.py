@@ -19,7 +19,8 @@ from pathlib import Path
 FORMAT = 1  # of the answers of maxent --json that are read here
 SETTING = "Settings > Options > Processing > Providers > Maxent"
 INSTALL = (
-    'It needs Python 3.11 or newer: make an environment (python3 -m venv maxent), run pip install "maxent[app]" in it, '
+    "It needs Python 3.11 or newer: make an environment (python3 -m venv maxent), run "
+    'pip install "maxent[app]" in it, '
     f"and enter that environment under {SETTING}."
 )
 CAUTION = "caution: "  # how notes begin that nobody should miss
@@ -52,14 +53,15 @@ class Watcher:
 
 
 def find_command(configured=""):
-    """The words that start maxent: the setting first, then MAXENT_PYTHON, the path, and the environment that R makes."""
+    """The words that start maxent: of the setting, MAXENT_PYTHON, the path, or R's environment."""
     if configured.strip():
         return _from_setting(Path(os.path.expanduser(configured.strip())))
     python = os.environ.get("MAXENT_PYTHON", "")
     if python:
         if shutil.which(python) is None:
             raise CommandError(
-                f"MAXENT_PYTHON names {python}, which is no program: correct it, or enter the environment under {SETTING}"
+                f"MAXENT_PYTHON names {python}, which is no program: correct it, or enter the "
+                f"environment under {SETTING}"
             )
         return [python, "-m", "maxent"]
     found = shutil.which("maxent")
@@ -101,7 +103,7 @@ def environment_of_its_own():
 
 
 def check(words):
-    """The version of a command; ``CommandError`` where it is none, too old, or cannot read rasters."""
+    """The version of a command; one that is too old, or cannot read rasters, is refused."""
     try:
         answer = subprocess.run(
             [*words, "--json", "info"],
@@ -131,14 +133,15 @@ def check(words):
     lacking = ((told.get("result") or {}).get("lacking") or {}).get("geo")
     if lacking:
         raise CommandError(
-            f"{called} cannot read rasters: {', '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} missing. "
+            f"{called} cannot read rasters: {', '.join(lacking)} "
+            f"{'is' if len(lacking) == 1 else 'are'} missing. "
             'Run pip install "maxent[app]" in its environment'
         )
     return f"maxent {told['maxent']}"
 
 
 def run(words, arguments, watcher=None):
-    """Run a command to its end: what it answered; ``CommandError`` with its own words where it fails."""
+    """Run a command to its end: what it answered, or ``CommandError`` in its own words."""
     watcher = watcher or Watcher()
     with tempfile.TemporaryDirectory(prefix="maxent_") as folder:
         events, errors, output = (Path(folder) / name for name in ("events", "errors", "output"))
@@ -172,7 +175,8 @@ def run(words, arguments, watcher=None):
     except ValueError:
         last = [line.strip() for line in said.splitlines() if line.strip()][-1:]
         raise CommandError(
-            f"maxent was ended by something else (code {process.returncode}): {' '.join(last) or 'it says nothing'}"
+            f"maxent was ended by something else (code {process.returncode}): "
+            f"{' '.join(last) or 'it says nothing'}"
         ) from None
     if told["status"] == "partly":
         for error in told["errors"]:
@@ -189,7 +193,8 @@ def _answer(text):
         raise ValueError("no answer of maxent")
     if told.get("format") != FORMAT:
         raise CommandError(
-            f"maxent {told.get('maxent')} answers in format {told.get('format')}, this plugin reads {FORMAT}: update the plugin"
+            f"maxent {told.get('maxent')} answers in format {told.get('format')}, this plugin "
+            f"reads {FORMAT}: update the plugin"
         )
     return told
 

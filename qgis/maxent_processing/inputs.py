@@ -1,4 +1,4 @@
-"""Layers and fields of QGIS as the files that the command reads; what has no file gets one, or words."""
+"""Layers of QGIS as the files that the command reads; what has no file gets one, or words."""
 
 import os
 import re
@@ -22,30 +22,34 @@ def raster_files(layers, feedback):
         earlier = files.setdefault(path, layer.name())
         if earlier != layer.name():
             raise QgsProcessingException(
-                f"The layers “{earlier}” and “{layer.name()}” are the same file {path}: choose one of them"
+                f"The layers “{earlier}” and “{layer.name()}” are the same file {path}: "
+                "choose one of them"
             )
     return list(files)
 
 
 def raster_file(layer, feedback):
-    """The file of a raster layer; what QGIS alone knows of it is told, since the command reads the file."""
+    """The file of a raster layer, which is what the command reads."""
     name = layer.name()
     if not layer.isValid():
         raise QgsProcessingException(
-            f"The layer “{name}” cannot be read ({layer.source()}): mend its source, or leave it out"
+            f"The layer “{name}” cannot be read ({layer.source()}): mend its source, or leave "
+            "it out"
         )
     provider = layer.dataProvider()
     path = layer.source().split("|")[0]
     if provider.name() != "gdal" or not os.path.isfile(path):
         raise QgsProcessingException(
-            f"The layer “{name}” is no file on this computer ({provider.name()}: {layer.source()[:80]}): save it by "
+            f"The layer “{name}” is no file on this computer ({provider.name()}: "
+            f"{layer.source()[:80]}): save it by "
             "Export > Save As..., and choose the saved layer"
         )
     own = [r for band in range(1, layer.bandCount() + 1) for r in provider.userNoDataValues(band)]
     if own:
         values = ", ".join(f"{r.min():g}" for r in own)
         feedback.pushWarning(
-            f"“{name}”: the additional no data value of its properties ({values}) is known to QGIS alone and not used; "
+            f"“{name}”: the additional no data value of its properties ({values}) is known to "
+            "QGIS alone and not used; "
             'name it under "No data values"'
         )
     if not layer.crs().isValid():
@@ -63,10 +67,13 @@ def vector_file(source, path, context, feedback, points=False, fields=True):
     name = source.sourceName()
     if not source.sourceCrs().isValid():
         raise QgsProcessingException(
-            f"The layer “{name}” has no CRS, so where its places are is not known: set it in the properties of the layer"
+            f"The layer “{name}” has no CRS, so where its places are is not known: set it in "
+            "the properties of the layer"
         )
     if source.featureCount() == 0:
-        raise QgsProcessingException(f"The layer “{name}” has no features: nothing can be fitted to it")
+        raise QgsProcessingException(
+            f"The layer “{name}” has no features: nothing can be fitted to it"
+        )
     options = QgsVectorFileWriter.SaveVectorOptions()
     options.driverName, options.layerName = "GPKG", "records"
     kind = QgsWkbTypes.Point if points else source.wkbType()
@@ -74,14 +81,18 @@ def vector_file(source, path, context, feedback, points=False, fields=True):
         str(path), source.fields(), kind, source.sourceCrs(), context.transformContext(), options
     )
     if writer.hasError() != QgsVectorFileWriter.NoError:
-        raise QgsProcessingException(f"“{name}” cannot be written to {path}: {writer.errorMessage()}")
+        raise QgsProcessingException(
+            f"“{name}” cannot be written to {path}: {writer.errorMessage()}"
+        )
     written = lost = 0
     for feature in source.getFeatures():
         if feedback.isCanceled():
             break
         for single in _points_of(feature) if points else (feature,):
             if not writer.addFeature(single, QgsFeatureSink.FastInsert):
-                raise QgsProcessingException(f"“{name}” cannot be written to {path}: {writer.errorMessage()}")
+                raise QgsProcessingException(
+                    f"“{name}” cannot be written to {path}: {writer.errorMessage()}"
+                )
             written += 1
         if points and not feature.hasGeometry():
             lost += 1
@@ -125,6 +136,8 @@ def extent_file(rectangle, crs, path, context):
     feature = QgsFeature()
     feature.setGeometry(QgsGeometry.fromRect(rectangle))
     if not writer.addFeature(feature):
-        raise QgsProcessingException(f"The extent cannot be written to {path}: {writer.errorMessage()}")
+        raise QgsProcessingException(
+            f"The extent cannot be written to {path}: {writer.errorMessage()}"
+        )
     del writer
     return str(path)

@@ -14,7 +14,12 @@ from qgis.core import (
 from qgis.PyQt.QtGui import QColor
 
 RAMP = ("#440154", "#3b528b", "#21918c", "#5ec962", "#fde725")  # viridis
-CHANGE = ((1, "#d7191c", "lost"), (2, "#1a9641", "kept"), (3, "#2c7bb6", "gained"), (0, "#f0f0f0", "absent"))
+CHANGE = (
+    (1, "#d7191c", "lost"),
+    (2, "#1a9641", "kept"),
+    (3, "#2c7bb6", "gained"),
+    (0, "#f0f0f0", "absent"),
+)
 PRESENCE = ((0, "#f0f0f0", "absent"), (1, "#1a9641", "present"))
 DISSIMILARITY = ((-50, "#d7191c"), (-0.001, "#fdae61"), (0, "#e8e8e8"), (100, "#2c7bb6"))
 MOST = 30  # maps of one run that are loaded
@@ -66,7 +71,7 @@ class Styled(QgsProcessingLayerPostProcessorInterface):
         super().__init__()
         self.apply = apply
 
-    def postProcessLayer(self, layer, context, feedback):  # noqa: N802
+    def postProcessLayer(self, layer, context, feedback):
         """Called by Processing."""
         self.apply(layer)
         layer.triggerRepaint()

@@ -12,12 +12,12 @@ class MaxentPlugin:
         self.iface = iface
         self.provider = None
 
-    def initProcessing(self):  # noqa: N802
+    def initProcessing(self):
         """Called by itself where there is no window, as in qgis_process."""
         self.provider = MaxentProvider()
         QgsApplication.processingRegistry().addProvider(self.provider)
 
-    def initGui(self):  # noqa: N802
+    def initGui(self):
         """Called where there is a window."""
         self.initProcessing()
 

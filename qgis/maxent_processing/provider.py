@@ -23,7 +23,7 @@ class MaxentProvider(QgsProcessingProvider):
         """As the toolbox shows it."""
         return "Maxent"
 
-    def longName(self):  # noqa: N802
+    def longName(self):
         """The same, in full."""
         return "Maxent: species distributions"
 
@@ -51,7 +51,7 @@ class MaxentProvider(QgsProcessingProvider):
         """Take the setting away again."""
         ProcessingConfig.removeSetting(COMMAND)
 
-    def loadAlgorithms(self):  # noqa: N802
+    def loadAlgorithms(self):
         """One of each."""
         for algorithm in ALGORITHMS:
             self.addAlgorithm(algorithm())

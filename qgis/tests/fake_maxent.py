@@ -11,7 +11,13 @@ CODES = {"done": 0, "failed": 1, "wrong usage": 2, "partly": 3, "interrupted": 1
 def answer(status, result=None, errors=(), number=1):
     """As maxent --json does."""
     told = {"maxent": "9.9.9", "format": number, "command": "", "status": status}
-    told |= {"exit_code": CODES[status], "errors": errors, "notes": [], "files": [], "result": result}
+    told |= {
+        "exit_code": CODES[status],
+        "errors": errors,
+        "notes": [],
+        "files": [],
+        "result": result,
+    }
     print(json.dumps(told))
     sys.exit(CODES[status])
 

@@ -11,18 +11,20 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), "/usr/share/qgis/python/plugins"]
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
-_home = tempfile.mkdtemp(prefix="maxent_qgis_home_")  # settings of whoever runs the tests stay as they are
+_home = tempfile.mkdtemp(
+    prefix="maxent_qgis_home_"
+)  # settings of whoever runs the tests stay as they are
 os.environ["QGIS_CUSTOM_CONFIG_PATH"] = _home
 atexit.register(shutil.rmtree, _home, ignore_errors=True)
 
-from qgis.core import QgsApplication  # noqa: E402
+from qgis.core import QgsApplication
 
 app = QgsApplication([], True)
 app.initQgis()
 
-from osgeo import gdal, osr  # noqa: E402
-from processing.core.Processing import Processing  # noqa: E402
-from qgis.core import (  # noqa: E402
+from osgeo import gdal, osr
+from processing.core.Processing import Processing
+from qgis.core import (
     QgsCoordinateReferenceSystem,
     QgsFeature,
     QgsGeometry,
@@ -44,13 +46,13 @@ class Notes(QgsProcessingFeedback):
         super().__init__(False)
         self.infos, self.warnings, self.stop_at = [], [], stop_at
 
-    def pushInfo(self, info):  # noqa: N802
+    def pushInfo(self, info):
         self.infos.append(info)
 
-    def pushWarning(self, warning):  # noqa: N802
+    def pushWarning(self, warning):
         self.warnings.append(warning)
 
-    def setProgressText(self, text):  # noqa: N802
+    def setProgressText(self, text):
         self.infos.append(text)
         if self.stop_at and self.stop_at in text:
             self.cancel()
@@ -61,7 +63,10 @@ def values(seed, whole=False):
     mix = random.Random(seed)
     a, b, c = (mix.uniform(-1, 1) for _ in range(3))
     rows = [
-        [a * i / SIZE + b * j / SIZE + c * (i - j) ** 2 / SIZE**2 + mix.uniform(0, 0.05) for j in range(SIZE)]
+        [
+            a * i / SIZE + b * j / SIZE + c * (i - j) ** 2 / SIZE**2 + mix.uniform(0, 0.05)
+            for j in range(SIZE)
+        ]
         for i in range(SIZE)
     ]
     return [[int(3 * abs(v)) % 4 + 1 for v in row] for row in rows] if whole else rows
@@ -90,7 +95,9 @@ def layers(folder):
     """Two numbers and a category, in a folder with a blank and an umlaut."""
     folder = Path(folder) / "Täler und Höhen"
     folder.mkdir()
-    paths = [raster(folder / f"{name}.tif", values(i)) for i, name in enumerate(("Wärme", "rain fall"))]
+    paths = [
+        raster(folder / f"{name}.tif", values(i)) for i, name in enumerate(("Wärme", "rain fall"))
+    ]
     return [*paths, raster(folder / "biome.tif", values(7, whole=True))]
 
 

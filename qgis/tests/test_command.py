@@ -105,7 +105,9 @@ class Finding(unittest.TestCase):
         program.write_text("#!/bin/sh\n")
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
         self.program = program
-        clean = mock.patch.dict(os.environ, {"PATH": "", "MAXENT_PYTHON": "", "HOME": str(self.folder)})
+        clean = mock.patch.dict(
+            os.environ, {"PATH": "", "MAXENT_PYTHON": "", "HOME": str(self.folder)}
+        )
         clean.start()
         self.addCleanup(clean.stop)
 
@@ -116,7 +118,9 @@ class Finding(unittest.TestCase):
 
     def test_a_wrong_setting_is_not_replaced_by_a_guess(self):
         with mock.patch.dict(os.environ, {"PATH": str(self.program.parent)}):
-            with self.assertRaisesRegex(command.CommandError, "neither a program nor an environment"):
+            with self.assertRaisesRegex(
+                command.CommandError, "neither a program nor an environment"
+            ):
                 command.find_command(str(self.folder / "gone"))
             with self.assertRaisesRegex(command.CommandError, "no maxent in the environment"):
                 command.find_command(str(self.folder))
@@ -135,7 +139,9 @@ class Finding(unittest.TestCase):
         with mock.patch.dict(os.environ, {"MAXENT_PYTHON": sys.executable}):
             self.assertEqual(command.find_command(), [sys.executable, "-m", "maxent"])
         with mock.patch.dict(os.environ, {"MAXENT_PYTHON": "/nowhere/python"}):
-            with self.assertRaisesRegex(command.CommandError, "MAXENT_PYTHON names /nowhere/python"):
+            with self.assertRaisesRegex(
+                command.CommandError, "MAXENT_PYTHON names /nowhere/python"
+            ):
                 command.find_command()
 
 

@@ -9,12 +9,11 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-from place import NORTH, WEST, Notes, layer, layers, raster, records, values  # noqa: I001
-
 import processing
 from maxent_processing import command, outputs
 from maxent_processing.plugin import MaxentPlugin
 from maxent_processing.provider import COMMAND, configured_command
+from place import NORTH, WEST, Notes, layer, layers, raster, records, values
 from processing.core.ProcessingConfig import ProcessingConfig
 from processing.gui.AlgorithmDialog import AlgorithmDialog
 from qgis.core import (
@@ -115,7 +114,12 @@ class Fitted(Plain):
                 write.writerow(("Föhre", repr(point.x()), repr(point.y())))
         words = ["fit", table, *self.files, "-c", "biome", "-o", self.folder / "of the command"]
         words += ["--features", "lq", "--cv", "none", "--no-jackknife", "--permutations", "0"]
-        words += ["--bootstrap", "0", "--threshold", "Maximum training sensitivity plus specificity"]
+        words += [
+            "--bootstrap",
+            "0",
+            "--threshold",
+            "Maximum training sensitivity plus specificity",
+        ]
         told = command.run(command.find_command(), words)
         (row,) = told["result"]["species"]
         self.assertEqual(row["gap"], self.found["GAP"])
@@ -132,7 +136,11 @@ class Fitted(Plain):
         names = {Path(path).stem: path for path in self.found["MAPS"]}
         self.assertEqual(set(names), {"cloglog", "mess", "presence"})
         self.assertTrue(Path(self.found["REPORT"]).is_file())
-        kinds = {"cloglog": "singlebandpseudocolor", "mess": "singlebandpseudocolor", "presence": "paletted"}
+        kinds = {
+            "cloglog": "singlebandpseudocolor",
+            "mess": "singlebandpseudocolor",
+            "presence": "paletted",
+        }
         for name, path in names.items():
             details = self.context.layerToLoadOnCompletionDetails(path)
             self.assertEqual(details.name, f"Föhre {name}")
@@ -153,12 +161,19 @@ class Fitted(Plain):
     def test_evaluate_and_explain(self):
         found = run(
             "evaluate",
-            {"MODEL": self.model, "RECORDS": self.records, "LAYERS": self.layers, "OUTPUT": self.new("s.csv")},
+            {
+                "MODEL": self.model,
+                "RECORDS": self.records,
+                "LAYERS": self.layers,
+                "OUTPUT": self.new("s.csv"),
+            },
         )
         self.assertTrue(0.6 < found["AUC"] <= 1)
         page = self.new("why.html")
         place = f"{WEST + 1},{NORTH - 0.55} [EPSG:4326]"
-        told = run("explain", {"MODEL": self.model, "LAYERS": self.layers, "PLACE": place, "OUTPUT": page})
+        told = run(
+            "explain", {"MODEL": self.model, "LAYERS": self.layers, "PLACE": place, "OUTPUT": page}
+        )
         there = value(Path(self.out) / "maps" / "cloglog.tif", WEST + 1, NORTH - 0.55)
         self.assertAlmostEqual(told["CLOGLOG"], there, places=5)
         self.assertIn("Wärme", Path(page).read_text(encoding="utf-8"))
@@ -166,7 +181,9 @@ class Fitted(Plain):
     def test_range_change(self):
         now = layer(Path(self.out) / "maps" / "cloglog.tif")
         later = layer(raster(self.folder / "later.tif", [[0.9] * 40 for _ in range(40)]))
-        found = run("rangechange", {"PRESENT": now, "FUTURES": [later], "OUTPUT": self.new("change")})
+        found = run(
+            "rangechange", {"PRESENT": now, "FUTURES": [later], "OUTPUT": self.new("change")}
+        )
         (path,) = found["MAPS"]
         with open(found["TABLE"], newline="") as file:
             (row,) = csv.DictReader(file)
@@ -182,7 +199,13 @@ class Fitted(Plain):
         base = {"RECORDS": self.records, "LAYERS": self.layers, "CATEGORICAL": [self.layers[2]]}
         found = run(
             "tune",
-            {**base, "FEATURES": "l", "MULTIPLIERS": "1,4", "OUTPUT": self.new("tuning"), "EXTRA": "--folds 2"},
+            {
+                **base,
+                "FEATURES": "l",
+                "MULTIPLIERS": "1,4",
+                "OUTPUT": self.new("tuning"),
+                "EXTRA": "--folds 2",
+            },
             notes,
         )
         self.assertTrue(Path(found["REPORT"]).is_file())
@@ -222,11 +245,20 @@ class Others(Plain):
         self.assertIsNotNone(value(path, WEST + 1, NORTH - 1))
         self.assertIsNone(value(path, WEST + 3, NORTH - 1))
         survey = records(
-            50, fields="species:string,presence:integer", extra=("Föhre", lambda i: i % 2), name="Begehung"
+            50,
+            fields="species:string,presence:integer",
+            extra=("Föhre", lambda i: i % 2),
+            name="Begehung",
         )
         found = run(
             "fit",
-            {"RECORDS": self.records, "LAYERS": self.layers[:2], "SURVEY": survey, "OUTPUT": self.new("kinds"), **QUICK},
+            {
+                "RECORDS": self.records,
+                "LAYERS": self.layers[:2],
+                "SURVEY": survey,
+                "OUTPUT": self.new("kinds"),
+                **QUICK,
+            },
         )
         self.assertIn("Begehung", Path(found["REPORT"]).read_text(encoding="utf-8"))
 
@@ -235,7 +267,12 @@ class Others(Plain):
         with self.assertRaisesRegex(QgsProcessingException, "cancelled"):
             run(
                 "fit",
-                {"RECORDS": self.records, "LAYERS": self.layers, "OUTPUT": out, "EXTRA": "--replicates 200"},
+                {
+                    "RECORDS": self.records,
+                    "LAYERS": self.layers,
+                    "OUTPUT": out,
+                    "EXTRA": "--replicates 200",
+                },
                 Notes(stop_at="Föhre: "),
             )
         self.assertFalse(Path(out).exists() and any(Path(out).iterdir()))
@@ -257,27 +294,41 @@ class Others(Plain):
         copy.setName("the same again")
         self.refused("fit", {**base, "LAYERS": [self.layers[0], copy]}, "are the same file")
         web = QgsRasterLayer("type=xyz&url=http://127.0.0.1:9/{z}/{x}/{y}.png", "web map", "wms")
-        self.refused("fit", {**base, "LAYERS": [self.layers[0], web]}, "web map.*is no file|cannot be read")
+        self.refused(
+            "fit", {**base, "LAYERS": [self.layers[0], web]}, "web map.*is no file|cannot be read"
+        )
 
     def test_categories_that_the_model_does_not_know(self):
         out = self.new("biomes")
         found = run(
             "fit",
-            {"RECORDS": self.records, "LAYERS": self.layers, "CATEGORICAL": [self.layers[2]], "OUTPUT": out, **QUICK},
+            {
+                "RECORDS": self.records,
+                "LAYERS": self.layers,
+                "CATEGORICAL": [self.layers[2]],
+                "OUTPUT": out,
+                **QUICK,
+            },
         )
         folder = Path(self.new("elsewhere"))
         folder.mkdir()
         strange = [folder / path.name for path in self.files]
-        for path, copy in zip(self.files, strange):
+        for path, copy in zip(self.files, strange, strict=True):
             shutil.copy(path, copy)
         raster(strange[2], [[9] * 40 for _ in range(40)])
         notes = Notes()
         run(
             "project",
-            {"MODEL": found["MODEL"], "LAYERS": [layer(p) for p in strange], "OUTPUT": self.new("there.tif")},
+            {
+                "MODEL": found["MODEL"],
+                "LAYERS": [layer(p) for p in strange],
+                "OUTPUT": self.new("there.tif"),
+            },
             notes,
         )
-        self.assertRegex("\n".join([*notes.infos, *notes.warnings]), "unseen|never seen|not seen|1,?600")
+        self.assertRegex(
+            "\n".join([*notes.infos, *notes.warnings]), "unseen|never seen|not seen|1,?600"
+        )
 
     def test_places_that_are_missing_are_counted(self):
         some = records(30)
@@ -306,7 +357,9 @@ class Others(Plain):
     def test_every_dialog_opens_with_its_widgets(self):
         QgsProject.instance().addMapLayers([self.layers[0].clone(), self.records.clone()])
         try:
-            for algorithm in QgsApplication.processingRegistry().providerById("maxent").algorithms():
+            for algorithm in (
+                QgsApplication.processingRegistry().providerById("maxent").algorithms()
+            ):
                 dialog = AlgorithmDialog(algorithm.create())
                 wrappers = dialog.mainWidget().wrappers
                 shown = {d.name() for d in algorithm.parameterDefinitions()}
@@ -336,15 +389,30 @@ class Headless(Plain):
         code, said = call("list")
         self.assertIn("maxent:fit", said)
         path = self.folder / "points.csv"
-        path.write_text("species,x,y\n" + "".join(f"a,{WEST + i / 20},{NORTH - i % 7 / 4 - 0.1}\n" for i in range(60)))
+        path.write_text(
+            "species,x,y\n"
+            + "".join(f"a,{WEST + i / 20},{NORTH - i % 7 / 4 - 0.1}\n" for i in range(60))
+        )
         source = f"delimitedtext://file://{path}?xField=x&yField=y&crs=EPSG:4326"
         out = self.new("headless")
-        words = [f"--LAYERS={self.files[0]}", f"--LAYERS={self.files[1]}", f"--OUTPUT={out}", "--CV=5"]
+        words = [
+            f"--LAYERS={self.files[0]}",
+            f"--LAYERS={self.files[1]}",
+            f"--OUTPUT={out}",
+            "--CV=5",
+        ]
         words += ["--JACKKNIFE=false", "--EXTRA=--permutations 0 --bootstrap 0"]
         code, said = call("run", "maxent:fit", f"--RECORDS={source}", *words)
         self.assertEqual(code, 0, said)
         self.assertTrue((Path(out) / "maps" / "cloglog.tif").is_file(), said)
-        code, said = call("run", "maxent:fit", f"--RECORDS={source}", *words[:2], f"--OUTPUT={out}", "--EXTRA=--nope")
+        code, said = call(
+            "run",
+            "maxent:fit",
+            f"--RECORDS={source}",
+            *words[:2],
+            f"--OUTPUT={out}",
+            "--EXTRA=--nope",
+        )
         self.assertNotEqual(code, 0)
         self.assertIn("No such option: --nope", said)
 

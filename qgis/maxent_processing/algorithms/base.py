@@ -65,7 +65,7 @@ class MaxentAlgorithm(QgsProcessingAlgorithm):
         super().__init__()
         self.loader = None
 
-    def createInstance(self):  # noqa: N802
+    def createInstance(self):
         """A new one, as Processing asks for it."""
         return type(self)()
 
@@ -73,11 +73,11 @@ class MaxentAlgorithm(QgsProcessingAlgorithm):
         """Of the algorithm: maxent:NAME."""
         return self.NAME
 
-    def displayName(self):  # noqa: N802
+    def displayName(self):
         """In the toolbox."""
         return self.TITLE
 
-    def shortHelpString(self):  # noqa: N802
+    def shortHelpString(self):
         """Beside the dialog."""
         return self.ABOUT
 
@@ -105,7 +105,7 @@ class MaxentAlgorithm(QgsProcessingAlgorithm):
         self.advanced(
             QgsProcessingParameterEnum(
                 self.ALIGN,
-                "Layers on different grids: refuse them, or resample to that of the first, finest or coarsest one",
+                "Layers on different grids: resample to",
                 options=list(ALIGN),
                 defaultValue=0,
             )
@@ -154,10 +154,12 @@ class MaxentAlgorithm(QgsProcessingAlgorithm):
         if self.parameterDefinition(self.CATEGORIES) is not None:
             chosen = self.parameterAsLayerList(parameters, self.CATEGORIES, context)
             known = names_of_layers(layers)
-            for layer, name in zip(chosen, names_of_layers(chosen)):
+            for layer in chosen:
+                (name,) = names_of_layers([layer])
                 if name not in known:
                     raise QgsProcessingException(
-                        f"“{layer.name()}” is to be categories, but is none of the layers of the environment: choose it there too"
+                        f"“{layer.name()}” is to be categories, but is none of the layers of "
+                        "the environment: choose it there too"
                     )
                 words += ["--categorical", name]
         align = self.parameterAsEnum(parameters, self.ALIGN, context)
@@ -166,7 +168,9 @@ class MaxentAlgorithm(QgsProcessingAlgorithm):
         crs = self.parameterAsCrs(parameters, self.LAYERS_CRS, context)
         if crs.isValid():
             words += ["--layers-crs", crs.authid() or crs.toWkt()]
-        for value in self.parameterAsString(parameters, self.NODATA, context).replace(",", " ").split():
+        for value in (
+            self.parameterAsString(parameters, self.NODATA, context).replace(",", " ").split()
+        ):
             words += [f"--nodata={value}"]
         return words
 
@@ -197,7 +201,7 @@ class MaxentAlgorithm(QgsProcessingAlgorithm):
         except CommandError as error:
             raise QgsProcessingException(str(error)) from None
 
-    def processAlgorithm(self, parameters, context, feedback):  # noqa: N802
+    def processAlgorithm(self, parameters, context, feedback):
         """Write what has no file, run the command, load what it wrote."""
         self.loader = Loader(context)
         with tempfile.TemporaryDirectory(prefix="maxent_qgis_") as folder:

@@ -20,10 +20,13 @@ class RangeChange(MaxentAlgorithm):
     """The command `maxent change`."""
 
     NAME, TITLE = "rangechange", "Range change"
-    ABOUT = "Compares a map of suitability with those of other climates or times on the same grid: maps and km2 of what is lost, kept and gained."
+    ABOUT = (
+        "Compares a map of suitability with those of other climates or times on the same "
+        "grid: maps and km2 of what is lost, kept and gained."
+    )
     PRESENT, FUTURES, THRESHOLD, OUTPUT = "PRESENT", "FUTURES", "THRESHOLD", "OUTPUT"
 
-    def initAlgorithm(self, config=None):  # noqa: N802
+    def initAlgorithm(self, config=None):
         """Its dialog."""
         self.addParameter(QgsProcessingParameterRasterLayer(self.PRESENT, "Map of today"))
         self.addParameter(
@@ -40,7 +43,9 @@ class RangeChange(MaxentAlgorithm):
             )
         )
         self.add_overwrite()
-        self.addParameter(QgsProcessingParameterFolderDestination(self.OUTPUT, "Folder of the results"))
+        self.addParameter(
+            QgsProcessingParameterFolderDestination(self.OUTPUT, "Folder of the results")
+        )
         self.addOutput(QgsProcessingOutputMultipleLayers("MAPS", "Maps"))
         self.addOutput(QgsProcessingOutputFile("TABLE", "Table"))
 

@@ -10,17 +10,22 @@ class Check(MaxentAlgorithm):
     """The command `maxent check`."""
 
     NAME, TITLE = "check", "Check records and layers"
-    ABOUT = "Says which records a fit would use and why others not, whether the layers agree, and which of them are alike, without fitting. The table has the fate of every record."
+    ABOUT = (
+        "Says which records a fit would use and why others not, whether the layers agree, and "
+        "which of them are alike, without fitting. The table has the fate of every record."
+    )
     OUTPUT = "OUTPUT"
 
-    def initAlgorithm(self, config=None):  # noqa: N802
+    def initAlgorithm(self, config=None):
         """Its dialog."""
         add_records(self)
         self.add_layers(categories=True)
         self.add_overwrite()
         self.add_extra()
         self.addParameter(
-            QgsProcessingParameterFileDestination(self.OUTPUT, "Fate of every record", "Tables (*.csv)")
+            QgsProcessingParameterFileDestination(
+                self.OUTPUT, "Fate of every record", "Tables (*.csv)"
+            )
         )
 
     def work(self, parameters, context, feedback, folder):
@@ -37,7 +42,8 @@ class Check(MaxentAlgorithm):
             remarks = [layer["difference"], layer["drop"] and f"leave out? {layer['drop']}"]
             if layer["levels"] and not layer["categorical"]:
                 remarks.append(f"{layer['levels']} whole numbers: categories?")
+            told = "; ".join(filter(None, remarks))
             feedback.pushInfo(
-                f"{layer['name']}: {layer['low']:.4g} to {layer['high']:.4g} {'; '.join(filter(None, remarks))}".rstrip()
+                f"{layer['name']}: {layer['low']:.4g} to {layer['high']:.4g} {told}".rstrip()
             )
         return {self.OUTPUT: out}

@@ -17,10 +17,13 @@ class Evaluate(MaxentAlgorithm):
     """The command `maxent evaluate`."""
 
     NAME, TITLE = "evaluate", "Evaluate a model on new records"
-    ABOUT = "Scores a fitted model on records that it has not seen, against the background or against records of absence: AUC, Boyce index, log loss and omission."
+    ABOUT = (
+        "Scores a fitted model on records that it has not seen, against the background or "
+        "against records of absence: AUC, Boyce index, log loss and omission."
+    )
     MODEL, ABSENCES, OUTPUT = "MODEL", "ABSENCES", "OUTPUT"
 
-    def initAlgorithm(self, config=None):  # noqa: N802
+    def initAlgorithm(self, config=None):
         """Its dialog."""
         self.addParameter(
             QgsProcessingParameterFile(self.MODEL, "Model", fileFilter="Models (*.json *.lambdas)")

@@ -25,10 +25,13 @@ class Explain(MaxentAlgorithm):
     """The command `maxent explain`."""
 
     NAME, TITLE = "explain", "Explain the suitability of a place"
-    ABOUT = "Says what each variable adds to the suitability of a place, compared with the usual background, and which of them are outside the ranges of the fit."
+    ABOUT = (
+        "Says what each variable adds to the suitability of a place, compared with the usual "
+        "background, and which of them are outside the ranges of the fit."
+    )
     MODEL, PLACE, OUTPUT = "MODEL", "PLACE", "OUTPUT"
 
-    def initAlgorithm(self, config=None):  # noqa: N802
+    def initAlgorithm(self, config=None):
         """Its dialog."""
         self.addParameter(
             QgsProcessingParameterFile(self.MODEL, "Model", fileFilter="Models (*.json *.lambdas)")

@@ -43,12 +43,20 @@ class Fit(MaxentAlgorithm):
 
     NAME, TITLE = "fit", "Fit a species distribution"
     ABOUT = (
-        "Fits the distribution of one species, or of each of many, by maximum entropy: maps of suitability, "
-        "MESS and presence, a report with everything that was assumed about the files, tables, and a "
-        "model for other places and climates. The fit is exact: its duality gap is in the report.\n\n"
+        "Fits the distribution of one species, or of each of many, by maximum entropy: maps "
+        "of suitability, "
+        "MESS and presence, a report with everything that was assumed about the files, "
+        "tables, and a "
+        "model for other places and climates. The fit is exact: its duality gap is in the "
+        "report.\n\n"
         "Layers are files on one grid. Records are any points of the project; of a selection, the "
-        "selected ones. With surveys (field presence, 1 or 0) or counts (field count) besides, all kinds of "
-        "records are fitted together."
+        "selected ones. With surveys (field presence, 1 or 0) or counts (field count) "
+        "besides, all kinds of "
+        "records are fitted together. A folder of the same layers for another place or "
+        "climate is mapped and "
+        "compared as well.\n\nWithout a field of the species' names the command looks for one "
+        "by its name; where "
+        "there is none, all records are one species. The log says what was taken."
     )
     SURVEY, COUNTS, FUTURE, REGION, EXTENT = "SURVEY", "COUNTS", "FUTURE", "REGION", "EXTENT"
     BIAS, BACKGROUND, FEATURES, MULTIPLIER = "BIAS", "BACKGROUND", "FEATURES", "MULTIPLIER"
@@ -56,7 +64,7 @@ class Fit(MaxentAlgorithm):
         *("THRESHOLD", "CV", "JACKKNIFE", "INTERVALS", "OUTPUT"),
     )
 
-    def initAlgorithm(self, config=None):  # noqa: N802
+    def initAlgorithm(self, config=None):
         """Its dialog."""
         add_records(self)
         self.add_layers(categories=True)
@@ -64,7 +72,7 @@ class Fit(MaxentAlgorithm):
         self.addParameter(
             QgsProcessingParameterFeatureSource(
                 self.REGION,
-                "Study region: background from these polygons",
+                "Study region of the background",
                 [polygons],
                 optional=True,
             )
@@ -75,19 +83,22 @@ class Fit(MaxentAlgorithm):
         self.addParameter(
             QgsProcessingParameterFile(
                 self.FUTURE,
-                "Folder of the same layers elsewhere or later, to be mapped and compared too",
+                "Folder of the same layers elsewhere or later",
                 behavior=QgsProcessingParameterFile.Folder,
                 optional=True,
             )
         )
         self.addParameter(
             QgsProcessingParameterEnum(
-                self.THRESHOLD, "Map of presence, by threshold", options=list(THRESHOLDS), defaultValue=1
+                self.THRESHOLD,
+                "Map of presence, by threshold",
+                options=list(THRESHOLDS),
+                defaultValue=1,
             )
         )
         self.addParameter(
             QgsProcessingParameterString(
-                self.FEATURES, "Classes of features: auto, or letters of lqpthck", "auto"
+                self.FEATURES, "Classes of features (auto, or lqpthck)", "auto"
             )
         )
         self.addParameter(
@@ -127,16 +138,19 @@ class Fit(MaxentAlgorithm):
         )
         self.advanced(
             QgsProcessingParameterEnum(
-                self.INTERVALS, "Intervals of curves, maps and areas", options=list(INTERVALS), defaultValue=0
+                self.INTERVALS,
+                "Intervals of curves, maps and areas",
+                options=list(INTERVALS),
+                defaultValue=0,
             )
         )
         self.add_seed()
         self.add_overwrite()
-        self.advanced(
-            QgsProcessingParameterBoolean(self.LOAD, "Load the maps", defaultValue=True)
-        )
+        self.advanced(QgsProcessingParameterBoolean(self.LOAD, "Load the maps", defaultValue=True))
         self.add_extra()
-        self.addParameter(QgsProcessingParameterFolderDestination(self.OUTPUT, "Folder of the results"))
+        self.addParameter(
+            QgsProcessingParameterFolderDestination(self.OUTPUT, "Folder of the results")
+        )
         self.addOutput(QgsProcessingOutputMultipleLayers("MAPS", "Maps"))
         self.addOutput(QgsProcessingOutputHtml("REPORT", "Report"))
         self.addOutput(QgsProcessingOutputFile("MODEL", "Model"))
@@ -155,7 +169,8 @@ class Fit(MaxentAlgorithm):
             crs = self.parameterAsExtentCrs(parameters, self.EXTENT, context)
             if not crs.isValid():
                 raise QgsProcessingException(
-                    "The extent has no CRS: draw it on the map, or add the CRS, as in 5,10,45,50 [EPSG:4326]"
+                    "The extent has no CRS: draw it on the map, or add the CRS, as in "
+                    "5,10,45,50 [EPSG:4326]"
                 )
             drawn = self.parameterAsExtent(parameters, self.EXTENT, context, crs)
             words += ["--extent", extent_file(drawn, crs, folder / "extent.gpkg", context)]
@@ -175,7 +190,10 @@ class Fit(MaxentAlgorithm):
         if threshold:
             words += ["--threshold", THRESHOLDS[threshold]]
         words += ["--features", self.parameterAsString(parameters, self.FEATURES, context)]
-        words += ["--multiplier", repr(self.parameterAsDouble(parameters, self.MULTIPLIER, context))]
+        words += [
+            "--multiplier",
+            repr(self.parameterAsDouble(parameters, self.MULTIPLIER, context)),
+        ]
         words += ["--background", str(self.parameterAsInt(parameters, self.BACKGROUND, context))]
         words += ["--cv", CV[self.parameterAsEnum(parameters, self.CV, context)]]
         intervals = self.parameterAsEnum(parameters, self.INTERVALS, context)

@@ -19,19 +19,22 @@ class Project(MaxentAlgorithm):
 
     NAME, TITLE = "project", "Map a fitted model on other layers"
     ABOUT = (
-        "Draws the map of a model (model.json of a fit, or a .lambdas file of maxent.jar) on layers of another place "
+        "Draws the map of a model (model.json of a fit, or a .lambdas file of maxent.jar) on "
+        "layers of another place "
         "or climate. The layers are found by the names of their files, which are those of the fit."
     )
     MODEL, KIND, CLAMP, MASK, OUTPUT = "MODEL", "KIND", "CLAMP", "MASK", "OUTPUT"
 
-    def initAlgorithm(self, config=None):  # noqa: N802
+    def initAlgorithm(self, config=None):
         """Its dialog."""
         self.addParameter(
             QgsProcessingParameterFile(self.MODEL, "Model", fileFilter="Models (*.json *.lambdas)")
         )
         self.add_layers(categories=False)
         self.addParameter(
-            QgsProcessingParameterEnum(self.KIND, "What is mapped", options=list(OUTPUTS), defaultValue=0)
+            QgsProcessingParameterEnum(
+                self.KIND, "What is mapped", options=list(OUTPUTS), defaultValue=0
+            )
         )
         self.addParameter(
             QgsProcessingParameterBoolean(

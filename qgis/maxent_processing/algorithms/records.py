@@ -23,15 +23,13 @@ def add_records(algorithm, title="Records of the species"):
     algorithm.addParameter(
         QgsProcessingParameterField(
             SPECIES_FIELD,
-            "Field of the species' names (none: found by its name, or all records are one species)",
+            "Field of the species' names (empty: looked for)",
             parentLayerParameterName=RECORDS,
             optional=True,
         )
     )
     algorithm.addParameter(
-        QgsProcessingParameterString(
-            SPECIES, "Only these species (separated by ;)", optional=True
-        )
+        QgsProcessingParameterString(SPECIES, "Only these species (separated by ;)", optional=True)
     )
 
 

@@ -23,28 +23,35 @@ class Tune(MaxentAlgorithm):
 
     NAME, TITLE = "tune", "Tune the settings of a fit"
     ABOUT = (
-        "Tries classes of features and multipliers of the regularization by cross-validation in spatial blocks, as "
+        "Tries classes of features and multipliers of the regularization by cross-validation "
+        "in spatial blocks, as "
         "ENMeval does, and says which are best. The report has the table and the picture."
     )
     FEATURES, MULTIPLIERS, PARTITION, SCORING, BACKGROUND, OUTPUT = (
         *("FEATURES", "MULTIPLIERS", "PARTITION", "SCORING", "BACKGROUND", "OUTPUT"),
     )
 
-    def initAlgorithm(self, config=None):  # noqa: N802
+    def initAlgorithm(self, config=None):
         """Its dialog."""
         add_records(self)
         self.add_layers(categories=True)
         self.addParameter(
-            QgsProcessingParameterString(self.FEATURES, "Classes of features to try", "l,lq,lqh,lqph")
+            QgsProcessingParameterString(
+                self.FEATURES, "Classes of features to try", "l,lq,lqh,lqph"
+            )
         )
         self.addParameter(
             QgsProcessingParameterString(self.MULTIPLIERS, "Multipliers to try", "0.5,1,2,4,8")
         )
         self.addParameter(
-            QgsProcessingParameterEnum(self.PARTITION, "Folds", options=list(PARTITIONS), defaultValue=0)
+            QgsProcessingParameterEnum(
+                self.PARTITION, "Folds", options=list(PARTITIONS), defaultValue=0
+            )
         )
         self.addParameter(
-            QgsProcessingParameterEnum(self.SCORING, "Choose by", options=list(SCORES), defaultValue=0)
+            QgsProcessingParameterEnum(
+                self.SCORING, "Choose by", options=list(SCORES), defaultValue=0
+            )
         )
         self.advanced(
             QgsProcessingParameterNumber(
@@ -54,7 +61,9 @@ class Tune(MaxentAlgorithm):
         self.add_seed()
         self.add_overwrite()
         self.add_extra()
-        self.addParameter(QgsProcessingParameterFolderDestination(self.OUTPUT, "Folder of the results"))
+        self.addParameter(
+            QgsProcessingParameterFolderDestination(self.OUTPUT, "Folder of the results")
+        )
         self.addOutput(QgsProcessingOutputHtml("REPORT", "Report"))
 
     def work(self, parameters, context, feedback, folder):
@@ -64,7 +73,10 @@ class Tune(MaxentAlgorithm):
         words += self.layer_words(parameters, context, feedback)
         words += ["--features", self.parameterAsString(parameters, self.FEATURES, context)]
         words += ["--multipliers", self.parameterAsString(parameters, self.MULTIPLIERS, context)]
-        words += ["--partition", PARTITIONS[self.parameterAsEnum(parameters, self.PARTITION, context)]]
+        words += [
+            "--partition",
+            PARTITIONS[self.parameterAsEnum(parameters, self.PARTITION, context)],
+        ]
         words += ["--scoring", SCORES[self.parameterAsEnum(parameters, self.SCORING, context)]]
         words += ["--background", str(self.parameterAsInt(parameters, self.BACKGROUND, context))]
         words += [*self.common_words(parameters, context), "--out", out]
@@ -72,7 +84,11 @@ class Tune(MaxentAlgorithm):
             feedback.pushInfo(f"{told['species']}: {told['advice']}")
             for row in told["rows"][:5]:
                 feedback.pushInfo(
-                    ", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items() if k in SAID)
+                    ", ".join(
+                        f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}"
+                        for k, v in row.items()
+                        if k in SAID
+                    )
                 )
         reports = sorted(Path(out).glob("*.html"))
         return {self.OUTPUT: out, "REPORT": str(reports[0])}
