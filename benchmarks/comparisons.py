@@ -17,7 +17,13 @@ PARTS = {  # part of the library -> its suites
     "densities and raster maps": ("density", "projection"),
     "relaxation path": ("relaxation",),
     "chains, trees, ranking, transport": (
-        *("structured_chains", "structured_trees", "structured_ranking", "structured_transport"),
+        *(
+            "structured_chains",
+            "structured_trees",
+            "structured_spans",
+            "structured_ranking",
+            "structured_transport",
+        ),
     ),
     "tagging and max-margin networks": ("tagging", "max_margin"),
     "more rows than memory": ("scale", "dask_learning", "species_cluster"),

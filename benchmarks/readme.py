@@ -21,6 +21,7 @@ GUIDES = {  # page -> its tables: suites, csv files of experiments, and those of
     "docs/structured/ranking.md": ("structured_ranking",),
     "docs/structured/transport.md": ("structured_transport",),
     "docs/structured/arborescence.md": ("structured_trees", "dependency_parsing"),
+    "docs/structured/projective.md": ("structured_spans", "dependency_parsing_projective"),
     "docs/tagging.md": ("tagging", "chunking"),
     "docs/discrimination.md": ("max_margin", "ocr_folds", "ocr_features"),
     "docs/scale.md": ("scale", "dask_learning", "species_cluster"),
@@ -42,7 +43,13 @@ GUIDES = {  # page -> its tables: suites, csv files of experiments, and those of
             "relaxation",
             "structured_chains",
         ),
-        *("structured_trees", "structured_ranking", "structured_transport", "tagging"),
+        *(
+            "structured_trees",
+            "structured_spans",
+            "structured_ranking",
+            "structured_transport",
+            "tagging",
+        ),
         *("max_margin", "scale", "dask_learning", "species_cluster", "startup", "app", "nceas"),
     ),
 }

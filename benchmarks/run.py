@@ -38,6 +38,7 @@ SUITES = (
     "structured_transport",
     "structured_trees",
     "flat_trees",
+    "structured_spans",
     "tagging",
     "max_margin",
     "tuning",
