@@ -183,6 +183,7 @@ from maxent.learn import Matcher as Matcher
 from maxent.learn import MaxentDensity as MaxentDensity
 from maxent.learn import MaxentDensityCV as MaxentDensityCV
 from maxent.learn import MultiDensity as MultiDensity
+from maxent.learn import SegmentClassifier as SegmentClassifier
 from maxent.learn import SeparableWarning as SeparableWarning
 from maxent.learn import StructMaxent as StructMaxent
 from maxent.learn import StructMaxentCV as StructMaxentCV
@@ -198,7 +199,10 @@ from maxent.structured import Birkhoff as Birkhoff
 from maxent.structured import Chain as Chain
 from maxent.structured import FrankWolfeResult as FrankWolfeResult
 from maxent.structured import HigherOrderChain as HigherOrderChain
+from maxent.structured import Lattice as Lattice
 from maxent.structured import Permutahedron as Permutahedron
+from maxent.structured import SegmentMap as SegmentMap
+from maxent.structured import SemiMarkov as SemiMarkov
 from maxent.structured import StructureDistribution as StructureDistribution
 from maxent.structured import Transport as Transport
 from maxent.structured import Tree as Tree

@@ -7,6 +7,7 @@ from maxent.structured.chain.domain import Chain
 from maxent.structured.chain.higher_order import HigherOrderChain
 from maxent.structured.distribution import StructureDistribution, sparse_distribution
 from maxent.structured.frank_wolfe import FrankWolfeResult, frank_wolfe
+from maxent.structured.paths.domain import Lattice
 from maxent.structured.ranking.permutahedron import Permutahedron
 from maxent.structured.ranking.soft import (
     kendall_tau,
@@ -15,6 +16,8 @@ from maxent.structured.ranking.soft import (
     soft_sort,
     soft_topk,
 )
+from maxent.structured.segments.domain import SemiMarkov
+from maxent.structured.segments.feature_map import SegmentMap
 from maxent.structured.transport.domain import Birkhoff, Transport
 from maxent.structured.trees.arborescence import Arborescence
 from maxent.structured.trees.tree import Tree
@@ -27,6 +30,9 @@ __all__ = [
     "FrankWolfeResult",
     "Permutahedron",
     "HigherOrderChain",
+    "Lattice",
+    "SegmentMap",
+    "SemiMarkov",
     "StructureDistribution",
     "Transport",
     "Tree",

@@ -48,6 +48,15 @@ from maxent.torch.structured.ranking import (
     soft_sort,
     soft_topk,
 )
+from maxent.torch.structured.segments import (
+    SegmentMarginals,
+    segment_argmax,
+    segment_crf_loss,
+    segment_log_partition,
+    segment_marginals,
+    segment_sample,
+    segment_score,
+)
 from maxent.torch.structured.sparsemap import (
     sparsemap,
     sparsemap_loss,
@@ -71,6 +80,7 @@ __all__ = [
     "LinearChain",
     "Matching",
     "MatchingLoss",
+    "SegmentMarginals",
     "Sinkhorn",
     "SoftDTW",
     "SoftRank",
@@ -101,6 +111,12 @@ __all__ = [
     "marginals",
     "matching",
     "matching_loss",
+    "segment_argmax",
+    "segment_crf_loss",
+    "segment_log_partition",
+    "segment_marginals",
+    "segment_sample",
+    "segment_score",
     "sinkhorn",
     "soft_dtw",
     "soft_partial_rank",
