@@ -17,7 +17,7 @@ from maxent.core.problem import Problem
 from maxent.learn.linear.base import as_potential
 from maxent.learn.solving import CERTIFICATE, Posed, StructuredEstimator, mean_weights
 from maxent.learn.structured.reading import ReadsSequences
-from maxent.learn.structured.sequences import check_classes, read_labels, sorted_classes, split
+from maxent.learn.structured.sequences import check_classes, read_labels, sorted_classes
 from maxent.rows.arrays import Array, Tied
 from maxent.structured import SegmentMap, SemiMarkov
 from maxent.structured.segments.feature_map import PART_NAMES
@@ -176,13 +176,15 @@ class SegmentClassifier(ReadsSequences, StructuredEstimator):
 
     def _seen(self, matrix: Any, lengths: Array, observed: Tied) -> Array:
         """Places in the table of weights whose attribute occurs with the label in training."""
-        whole = SegmentMap(split(matrix, lengths), len(self.classes_), 1, tuple(self.parts))
-        places = whole.n_features - whole.n_labels * (1 + whole.n_labels)
+        whole = SegmentMap.of_positions(
+            matrix, lengths, len(self.classes_), self.longest_, tuple(self.parts)
+        )
+        places = whole.n_features - whole.n_labels * (whole.longest + whole.n_labels)
         return np.flatnonzero(whole.moments(observed)[:places])
 
     def _map(self, matrix: Any, lengths: Array) -> SegmentMap:
-        rows = split(matrix.tocsr() if sparse.issparse(matrix) else matrix, lengths)
-        return SegmentMap(rows, len(self.classes_), self.longest_, tuple(self.parts), self.kept_)
+        count, parts = len(self.classes_), tuple(self.parts)
+        return SegmentMap.of_positions(matrix, lengths, count, self.longest_, parts, self.kept_)
 
     def _keep(self, w: Array) -> None:
         self.weights_ = w

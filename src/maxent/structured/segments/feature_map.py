@@ -58,6 +58,23 @@ class SegmentMap(RowMap):
         X, lengths = _stacked(sequences, "SegmentMap", "sequence")
         self._set(X, lengths, int(n_labels), int(longest), tuple(parts), kept)
 
+    @classmethod
+    def of_positions(
+        cls,
+        X: Any,
+        lengths: Array,
+        n_labels: int,
+        longest: int,
+        parts: tuple[str, ...] = ("inside", "first"),
+        kept: Array | None = None,
+    ) -> SegmentMap:
+        """The map of sequences whose positions are the rows of one matrix, one after another."""
+        new = cls.__new__(cls)
+        matrix = _matrix(X)
+        matrix = sparse.csr_array(matrix) if sparse.issparse(matrix) else matrix
+        new._set(matrix, np.asarray(lengths), n_labels, longest, tuple(parts), kept)
+        return new
+
     def _set(
         self,
         X: Any,
@@ -138,10 +155,11 @@ class SegmentMap(RowMap):
 
     def take(self, rows: Array) -> SegmentMap:
         """Some of the sequences."""
-        ends = np.concatenate([[0], np.cumsum(self.lengths)])
-        X = self.X.tocsr() if sparse.issparse(self.X) else self.X
-        parts = [X[ends[i] : ends[i + 1]] for i in rows]
-        return SegmentMap(parts, self.n_labels, self.longest, self.parts, self.kept)
+        ends = np.cumsum(self.lengths)
+        place = [np.arange(ends[i] - self.lengths[i], ends[i]) for i in rows]
+        X = (self.X.tocsr() if sparse.issparse(self.X) else self.X)[np.concatenate(place)]
+        chosen = self.n_labels, self.longest, self.parts, self.kept
+        return SegmentMap.of_positions(X, self.lengths[rows], *chosen)
 
     def row_norms(self) -> Array:
         """`max(||X_i||_F^2, 1)`: positions take weights of their own, the tables are as they are."""

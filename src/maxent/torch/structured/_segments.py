@@ -131,9 +131,10 @@ class _Softmax(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *scores: Tensor) -> tuple[Tensor, ...]:
-        value, *means = engine(backend_of(scores[0])).softmax(*scores)
-        if value.device.type == "cpu" and not bool(value.isfinite().all()):
+        if scores[0].device.type == "cpu":
             Segments(*scores).check_scores()
+        value, *means = engine(backend_of(scores[0])).softmax(*scores)
+        if value.device.type == "cpu":
             check_segmentations(value)
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*scores, *means)
