@@ -42,7 +42,6 @@ def test_segments_of_one_position_are_a_conditional_random_field():
     X = [rng.normal(size=(n, 3)) for n in (4, 6, 5, 7)]
     y = [np.array([0, 1] * 4)[: len(x)] for x in X]
     model = SegmentClassifier(parts=("inside",), potential=0.1, tol=1e-8).fit(X, y)
-    chain = mx.ChainClassifier(potential=0.1, tol=1e-8).fit(X, y)
     # the lengths' own weights are as many constants as labels, which features lack
     ones = [np.column_stack([x, np.ones(len(x))]) for x in X]
     chain = mx.ChainClassifier(potential=0.1, tol=1e-8).fit(ones, y)
@@ -52,7 +51,7 @@ def test_segments_of_one_position_are_a_conditional_random_field():
 
 
 def test_weights_for_pairs_that_occur_have_the_same_optimum_when_all_do():
-    words = [[["w=a"], ["w=b"], ["w=b"]], [["w=b"], ["w=a"]], [["w=a"], ["w=a"], ["w=b"]]]
+    words = [[["w=a"], ["w=b"], ["w=c"]], [["w=b"], ["w=a"]], [["w=a"], ["w=a"], ["w=b"]]]
     y = [["B-X", "I-X", "O"], ["B-X", "O"], ["O", "B-X", "I-X"]]
     few = SegmentClassifier(potential=0.1, tol=1e-8).fit(words, y)
     every = SegmentClassifier(potential=0.1, tol=1e-8, all_pairs=True).fit(words, y)

@@ -41,7 +41,7 @@ def _log(mass, top):
     return top + np.log(mass) if top > -np.inf else top
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def _changes(exit, transitions, c, t, share):
     """The weights of the labels before a segment with label c that starts at t."""
     for a in range(len(transitions)):
@@ -50,12 +50,13 @@ def _changes(exit, transitions, c, t, share):
     mass = 0.0
     if top > -np.inf:
         for a in range(len(transitions)):
-            share[a] = np.exp(share[a] - top)
-            mass += share[a]
+            weight = exponential(share[a] - top)
+            share[a] = weight
+            mass += weight
     return mass, top
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def _last(exit, length, share):
     """The weights of the labels of the last segment."""
     for c in range(len(exit)):
@@ -64,8 +65,9 @@ def _last(exit, length, share):
     mass = 0.0
     if top > -np.inf:
         for c in range(len(exit)):
-            share[c] = np.exp(share[c] - top)
-            mass += share[c]
+            weight = exponential(share[c] - top)
+            share[c] = weight
+            mass += weight
     return mass, top
 
 
