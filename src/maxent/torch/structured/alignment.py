@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 from maxent.torch.maps._dispatch import backend_of
-from maxent.torch.structured._chains import check_lengths
+from maxent.torch.structured._lengths import check_lengths
 from maxent.torch.structured._oracle import Softmax
 from torch import Tensor
 
