@@ -195,6 +195,7 @@ from maxent.rows.arrays import Ragged as Ragged
 from maxent.rows.arrays import Tied as Tied
 from maxent.structured import Alignment as Alignment
 from maxent.structured import Arborescence as Arborescence
+from maxent.structured import Automaton as Automaton
 from maxent.structured import Birkhoff as Birkhoff
 from maxent.structured import Chain as Chain
 from maxent.structured import FrankWolfeResult as FrankWolfeResult
@@ -206,6 +207,7 @@ from maxent.structured import SemiMarkov as SemiMarkov
 from maxent.structured import StructureDistribution as StructureDistribution
 from maxent.structured import Transport as Transport
 from maxent.structured import Tree as Tree
+from maxent.structured import collapse as collapse
 from maxent.structured import frank_wolfe as frank_wolfe
 from maxent.structured import kendall_tau as kendall_tau
 from maxent.structured import soft_partial_rank as soft_partial_rank

@@ -1,4 +1,4 @@
-"""Segments of sequences: limits shared with chain models, lengths that chains cannot see, errors."""
+"""Segments of sequences: limits shared with chains, lengths that chains cannot see, errors."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,9 @@ def test_lengths_tell_what_features_do_not():
     assert model.gap_ <= 1e-5
     assert model.longest_ == 4
     assert model.score(fresh, truth) > chain.score(fresh, truth) + 0.05
-    lengths = {(label, end - start) for row in model.predict_segments(fresh) for start, end, label in row}
+    lengths = {
+        (label, end - start) for row in model.predict_segments(fresh) for start, end, label in row
+    }
     assert lengths <= {("a", 1), ("b", 4)}
     p = model.predict_proba(fresh)
     assert [x.shape for x in p] == [(len(row), 2) for row in truth]

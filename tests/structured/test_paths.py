@@ -57,7 +57,7 @@ def test_best_draws_and_entropy_agree_with_the_list_of_paths():
         assert (scores[i, 6:] == -np.inf).all()
         assert not batches[7][i].any()
     drawn = np.mean(lattice.sample(theta, 4000, random_state=0), axis=0)
-    value, p = lattice.softmax(theta)
+    _, p = lattice.softmax(theta)
     np.testing.assert_allclose(drawn, p, atol=0.03)
     chance = special.softmax(theta @ vertices.T, axis=1)
     expected = -special.entr(chance).sum(axis=1)

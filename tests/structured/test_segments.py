@@ -157,7 +157,7 @@ def test_bad_input_is_refused(call, match):
         domain, theta = SemiMarkov(1, 1), call()
         with pytest.raises(ValueError, match="must be finite"):
             domain.softmax(theta)
-        with pytest.raises(TypeError, match="SemiMarkov.untie"):
+        with pytest.raises(TypeError, match=r"SemiMarkov\.untie"):
             domain.project(SemiMarkov(1, 1).sums([[[0.0]]], [[0.0]], [[0.0]]))
         return
     with pytest.raises(ValueError, match=match):

@@ -27,7 +27,9 @@ def _scores(dtype=torch.float64, grad=False, seed=0):
 def _rows(scores):
     """The same scores for the domain."""
     content, durations, transitions, lengths, begins, ends = scores
-    cut = [[x[i, :n].numpy() for i, n in enumerate(lengths.tolist())] for x in (content, begins, ends)]
+    cut = [
+        [x[i, :n].numpy() for i, n in enumerate(lengths.tolist())] for x in (content, begins, ends)
+    ]
     return DOMAIN.sums(cut[0], durations.numpy(), transitions.numpy(), cut[1], cut[2])
 
 
@@ -130,7 +132,7 @@ def test_what_is_kept_for_the_backward_pass_does_not_grow_with_lengths():
 
 
 def test_bad_input_is_refused():
-    content, durations, transitions, lengths, begins, ends = _scores()
+    content, durations, transitions, _, begins, _ = _scores()
     first = torch.ones(B, T, dtype=torch.bool)
     labels = torch.zeros(B, T, dtype=torch.int64)
     for arguments, error, match in [
@@ -140,9 +142,13 @@ def test_bad_input_is_refused():
         ((content, durations, transitions[:1]), ValueError, "needs transitions of shape"),
         ((content, durations, transitions, LENGTHS + 5), ValueError, "lengths run from 1 to 6"),
         ((content, durations, transitions, LENGTHS, begins[:1]), ValueError, "begins have"),
-        ((content - torch.inf, durations, transitions), ValueError, "content of -inf"),
+        ((content - torch.inf, durations, transitions), ValueError, "not finite"),
         ((content, durations * torch.nan, transitions), ValueError, "durations"),
-        ((content, durations - torch.inf, transitions), ValueError, "sequence 0 has no segmentation"),
+        (
+            (content, durations - torch.inf, transitions),
+            ValueError,
+            "sequence 0 has no segmentation",
+        ),
     ]:
         with pytest.raises(error, match=match):
             ms.segment_log_partition(*arguments)
@@ -158,6 +164,45 @@ def test_bad_input_is_refused():
             ms.segment_score(content, durations, transitions, own, start)
     with pytest.raises(ValueError, match="reduction"):
         ms.segment_crf_loss(content, durations, transitions, labels, first, reduction="all")
+
+
+@pytest.mark.slow
+def test_compiled_without_a_break():
+    content, durations, transitions, lengths, begins, ends = _scores(grad=True)
+    labels, first = ms.segment_argmax(content, durations, transitions, lengths, begins, ends)[1:]
+
+    def loss(content, durations, transitions, begins, ends):
+        target = labels, first, lengths, begins, ends
+        return ms.segment_crf_loss(content, durations, transitions, *target)
+
+    inputs = content, durations, transitions, begins, ends
+    fast = torch.compile(loss, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(fast(*inputs), loss(*inputs))
+    for x, y in zip(
+        torch.autograd.grad(fast(*inputs), inputs),
+        torch.autograd.grad(loss(*inputs), inputs),
+        strict=True,
+    ):
+        torch.testing.assert_close(x, y)
+    # torch.func: the gradient of each sequence by itself
+    alone = torch.func.vmap(
+        torch.func.grad(
+            lambda x, n: ms.segment_log_partition(x[None], durations, transitions, n[None])[0]
+        )
+    )(content.detach(), lengths)
+    (together,) = torch.autograd.grad(
+        ms.segment_log_partition(content, durations, transitions, lengths).sum(), content
+    )
+    torch.testing.assert_close(alone, together)
+
+
+def test_a_mask_is_as_good_as_lengths():
+    content, durations, transitions, lengths, _, ends = _scores()
+    mask = torch.arange(T) < lengths[:, None]
+    by_mask = ms.segment_log_partition(content, durations, transitions, mask, None, ends)
+    behind = torch.where(mask[:, :, None], content, torch.nan)
+    by_lengths = ms.segment_log_partition(behind, durations, transitions, lengths, None, ends)
+    torch.testing.assert_close(by_mask, by_lengths)
 
 
 def test_an_empty_batch():

@@ -7,6 +7,7 @@ from maxent.structured.chain.domain import Chain
 from maxent.structured.chain.higher_order import HigherOrderChain
 from maxent.structured.distribution import StructureDistribution, sparse_distribution
 from maxent.structured.frank_wolfe import FrankWolfeResult, frank_wolfe
+from maxent.structured.paths.automaton import Automaton, collapse
 from maxent.structured.paths.domain import Lattice
 from maxent.structured.ranking.permutahedron import Permutahedron
 from maxent.structured.ranking.soft import (
@@ -25,6 +26,7 @@ from maxent.structured.trees.tree import Tree
 __all__ = [
     "Alignment",
     "Arborescence",
+    "Automaton",
     "Birkhoff",
     "Chain",
     "FrankWolfeResult",
@@ -36,6 +38,7 @@ __all__ = [
     "StructureDistribution",
     "Transport",
     "Tree",
+    "collapse",
     "frank_wolfe",
     "kendall_tau",
     "soft_partial_rank",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from numbers import Integral
 from typing import Any
 
@@ -259,7 +260,7 @@ def segments_of(labels: Array, tags: bool) -> list[Named]:
     """
     if not tags:
         cuts = [0, *(np.flatnonzero(labels[1:] != labels[:-1]) + 1).tolist(), len(labels)]
-        return [(a, b, labels.tolist()[a]) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+        return [(a, b, labels.tolist()[a]) for a, b in pairwise(cuts)]
     found: list[Named] = []
     for start, end, kind in phrases(labels.tolist()):
         found += [(t, t + 1, _OUTSIDE) for t in range(found[-1][1] if found else 0, start)]

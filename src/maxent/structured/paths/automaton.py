@@ -87,7 +87,7 @@ class Automaton(PathDomain):
                 state, label = known[count > 1][0].tolist()
                 raise ValueError(
                     f"label {label} leads from state {state} to several states, so a word has "
-                    'several paths; make the automaton deterministic, or score its arcs '
+                    "several paths; make the automaton deterministic, or score its arcs "
                     '(scores="arcs")'
                 )
 
@@ -111,7 +111,7 @@ class Automaton(PathDomain):
         --------
         >>> once = Automaton.ctc([1], n_labels=2)
         >>> [word.tolist() for word in once.decode(once.vertices(4))]
-        [[1, 1], [1, 0], [0, 1]]
+        [[1, 0], [0, 1], [1, 1]]
         """
         return cls(n_labels, *_ctc_arcs(tuple(int(x) for x in target), int(n_labels), int(blank)))
 

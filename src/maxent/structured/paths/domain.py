@@ -146,7 +146,7 @@ class PathDomain(StructuredDomain):
         )
 
     def negentropy(self, p: Rows) -> Array:
-        """`sum_arcs p log p - sum_inner nodes p log p`; found numerically where arcs share scores."""
+        """`sum_arcs p log p - sum_inner nodes p log p`; numerical where arcs share scores."""
         rows = as_rows(p)
         found = np.array([self._row_negentropy(row) for row in each_row(rows)])
         return leading(found, p)

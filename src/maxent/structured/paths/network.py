@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -127,7 +128,7 @@ def _certain(tail: Array, head: Array, entry: Array, n_nodes: int, one_each: boo
     order = np.lexsort((tail, entry))
     cuts = np.flatnonzero(np.diff(entry[order], prepend=-1, append=-1))
     found = []
-    for low, high in zip(cuts[:-1], cuts[1:], strict=True):
+    for low, high in pairwise(cuts):
         mine = order[low:high]
         gap = tail[mine].max()  # where most of the entry's arcs are under way
         if np.sum((tail[mine] <= gap) & (head[mine] > gap)) == crossing[gap]:

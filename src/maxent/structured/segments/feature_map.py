@@ -162,7 +162,7 @@ class SegmentMap(RowMap):
         return SegmentMap.of_positions(X, self.lengths[rows], *chosen)
 
     def row_norms(self) -> Array:
-        """`max(||X_i||_F^2, 1)`: positions take weights of their own, the tables are as they are."""
+        """`max(||X_i||_F^2, 1)`: the tables are taken as they are."""
         squares = self.X.power(2) if sparse.issparse(self.X) else np.square(self.X)
         sizes = np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
         starts = np.concatenate([[0], np.cumsum(self.lengths)[:-1]])

@@ -217,6 +217,6 @@ def _refuse(value: Array, first: int) -> None:
     none = np.flatnonzero(value == -np.inf)
     if none.size:
         raise ValueError(
-            f"row {first + none[0]} has no segmentation: scores of -inf forbid every one of them; leave at "
-            "least one finite"
+            f"row {first + none[0]} has no segmentation: scores of -inf forbid every one of "
+            "them; leave at least one finite"
         )

@@ -28,6 +28,15 @@ from maxent.torch.structured.chain import (
     chain_score,
     crf_loss,
 )
+from maxent.torch.structured.ctc import (
+    ctc_argmax,
+    ctc_log_partition,
+    ctc_loss,
+    ctc_marginals,
+    ctc_sparsemap,
+    ctc_sparsemap_support,
+    sparse_ctc_loss,
+)
 from maxent.torch.structured.modules import (
     LinearChain,
     SoftDTW,
@@ -107,6 +116,12 @@ __all__ = [
     "chain_sample",
     "chain_score",
     "crf_loss",
+    "ctc_argmax",
+    "ctc_log_partition",
+    "ctc_loss",
+    "ctc_marginals",
+    "ctc_sparsemap",
+    "ctc_sparsemap_support",
     "log_partition",
     "marginals",
     "matching",
@@ -123,6 +138,7 @@ __all__ = [
     "soft_rank",
     "soft_sort",
     "soft_topk",
+    "sparse_ctc_loss",
     "sparsemap",
     "sparsemap_loss",
     "sparsemap_support",

@@ -31,7 +31,7 @@ def covariance(*scores_and_v: Tensor) -> tuple[Tensor, ...]:
 
 
 def viterbi(*scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Best scores, the labels of positions, 0 behind the end, and whether a segment begins there."""
+    """Best scores, labels of positions, 0 behind the end, and whether a segment begins there."""
     batch, _, length = scores[0].shape
     value = scores[0].new_empty(batch)
     labels = torch.zeros(batch, length, dtype=torch.int64)

@@ -39,16 +39,15 @@ def softmax(
 def _messages(
     begins: Tensor, ends: Tensor, reverse: Tensor, transitions: Tensor, lengths: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What the kernels call entry, with K columns of -inf ahead, exit, and exit at the last ends."""
+    """What kernels call entry, with K columns of -inf ahead, exit, and exit at the last ends."""
     batch, labels, length = begins.shape
     longest = reverse.shape[2]
     entry = begins.new_full((batch, labels, longest + length), -torch.inf)
     exit = torch.empty_like(ends)
     entry[:, :, longest] = begins[:, :, 0]
     for e in range(1, length + 1):
-        exit[:, :, e - 1] = ends[:, :, e - 1] + (entry[:, :, e : e + longest] + reverse).logsumexp(
-            2
-        )
+        before = (entry[:, :, e : e + longest] + reverse).logsumexp(2)
+        exit[:, :, e - 1] = ends[:, :, e - 1] + before
         if e < length:
             change = (exit[:, :, e - 1, None] + transitions).logsumexp(1)
             entry[:, :, longest + e] = begins[:, :, e] + change

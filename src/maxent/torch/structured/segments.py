@@ -6,11 +6,12 @@ content : (B, T, C) scores of each position inside a segment with a label; a seg
     sum, as a difference of cumulative sums. Finite.
 durations : (K, C) or (B, K, C) scores [length - 1, label] of a segment's length.
 transitions : (C, C) or (B, C, C) scores [from, to] of the labels of neighbouring segments.
-lengths : (B,) integers from 1 to T; None for T. What lies behind is not looked at.
+lengths : (B,) integers from 1 to T, or a mask (B, T); None for T. What lies behind is not read.
 begins, ends : (B, T, C) scores of the first and of the last position of a segment; None for 0.
 
-The score of the segment of label c from s up to, not including, e after one with label a is
-``sum content[s:e, c] + begins[s, c] + ends[e - 1, c] + durations[e - s - 1, c] + transitions[a, c]``.
+The segment of label c from s up to, not including, e after one with label a scores
+``sum content[s:e, c] + begins[s, c] + ends[e - 1, c] + durations[e - s - 1, c]`` and
+``transitions[a, c]``.
 Nothing of size T K C is ever written: sums take O(T C (K + C)) time and O(T C + K C) room, in
 float64 whatever the scores are. A score of -inf forbids. CPU tensors are read by the compiled
 programmes of ``maxent.structured.segments``; CUDA tensors take batched torch operations.
@@ -68,8 +69,8 @@ def segment_log_partition(
         Scores of lengths 1, ..., K.
     transitions : tensor (C, C) or (B, C, C)
         Scores [from, to] of neighbouring segments.
-    lengths : int tensor (B,), default None
-        Positions of each sequence; None is T for all.
+    lengths : int tensor (B,) or bool tensor (B, T), default None
+        Positions of each sequence, or a mask of them; None is T for all.
     begins : tensor (B, T, C), default None
         Scores of first positions.
     ends : tensor (B, T, C), default None
@@ -104,8 +105,8 @@ def segment_marginals(
         Scores of lengths 1, ..., K.
     transitions : tensor (C, C) or (B, C, C)
         Scores [from, to] of neighbouring segments.
-    lengths : int tensor (B,), default None
-        Positions of each sequence; None is T for all.
+    lengths : int tensor (B,) or bool tensor (B, T), default None
+        Positions of each sequence, or a mask of them; None is T for all.
     begins : tensor (B, T, C), default None
         Scores of first positions.
     ends : tensor (B, T, C), default None
@@ -148,8 +149,8 @@ def segment_argmax(
         Scores of lengths 1, ..., K.
     transitions : tensor (C, C) or (B, C, C)
         Scores [from, to] of neighbouring segments.
-    lengths : int tensor (B,), default None
-        Positions of each sequence; None is T for all.
+    lengths : int tensor (B,) or bool tensor (B, T), default None
+        Positions of each sequence, or a mask of them; None is T for all.
     begins : tensor (B, T, C), default None
         Scores of first positions.
     ends : tensor (B, T, C), default None
@@ -163,7 +164,7 @@ def segment_argmax(
     tensor([[ True, False,  True, False]])
     """
     scores = prepare(content, durations, transitions, lengths, begins, ends)
-    _, labels, first = scores.best()
+    labels, first = scores.best()
     return scores.score(labels, first).to(_type(content)), labels, first
 
 
@@ -187,8 +188,8 @@ def segment_sample(
         Scores of lengths 1, ..., K.
     transitions : tensor (C, C) or (B, C, C)
         Scores [from, to] of neighbouring segments.
-    lengths : int tensor (B,), default None
-        Positions of each sequence; None is T for all.
+    lengths : int tensor (B,) or bool tensor (B, T), default None
+        Positions of each sequence, or a mask of them; None is T for all.
     begins : tensor (B, T, C), default None
         Scores of first positions.
     ends : tensor (B, T, C), default None
@@ -235,8 +236,8 @@ def segment_score(
         The label of each position; what lies behind the end is not read.
     first : bool tensor (B, T)
         Whether a segment begins at each position.
-    lengths : int tensor (B,), default None
-        Positions of each sequence; None is T for all.
+    lengths : int tensor (B,) or bool tensor (B, T), default None
+        Positions of each sequence, or a mask of them; None is T for all.
     begins : tensor (B, T, C), default None
         Scores of first positions.
     ends : tensor (B, T, C), default None
@@ -281,8 +282,8 @@ def segment_crf_loss(
         The label of each position; what lies behind the end is not read.
     first : bool tensor (B, T)
         Whether a segment begins at each position.
-    lengths : int tensor (B,), default None
-        Positions of each sequence; None is T for all.
+    lengths : int tensor (B,) or bool tensor (B, T), default None
+        Positions of each sequence, or a mask of them; None is T for all.
     begins : tensor (B, T, C), default None
         Scores of first positions.
     ends : tensor (B, T, C), default None

@@ -1,4 +1,4 @@
-"""Sums over segmentations whose scores are sums: time T C (K + C), room for messages in the results.
+"""Sums over segmentations whose scores are sums: time T C (K + C), messages kept in the results.
 
 A segment with label c from position s up to, not including, e scores
 ``begins[c, s] + ends[c, e - 1] + durations[c, e - s - 1]``, and ``transitions[a, c]`` follows a
