@@ -18,6 +18,7 @@ PARTS = {  # part of the library -> its suites
     "relaxation path": ("relaxation",),
     "chains, trees, ranking, transport": (
         *("structured_chains", "structured_trees", "structured_ranking", "structured_transport"),
+        "structured_segments",
     ),
     "tagging and max-margin networks": ("tagging", "max_margin"),
     "more rows than memory": ("scale", "dask_learning", "species_cluster"),

@@ -192,7 +192,7 @@ class Sums:
     def _write(
         self, found: list[Array], lengths: Array, out: Tied, start: int, inside: bool
     ) -> None:
-        """Write what kernels have found as points; ``inside`` keeps probabilities in their range."""
+        """Write what kernels have found as points; ``inside`` keeps it within its range."""
         begins, ends, reverse, changes = found
         begins, ends = begins.transpose(0, 2, 1), ends.transpose(0, 2, 1)
         content = np.cumsum(begins, axis=1) - np.cumsum(ends, axis=1) + ends
