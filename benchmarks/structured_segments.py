@@ -39,7 +39,7 @@ def run(quick: bool = False, only: str = "") -> list[Row]:
     if "CTC".startswith(only):
         rows += ctc(4 if quick else 16)
     if "phrases".startswith(only):
-        rows += phrases(100 if quick else 2000)
+        rows += phrases(100 if quick else 800)
     return rows
 
 

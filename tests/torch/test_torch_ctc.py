@@ -108,19 +108,6 @@ def test_training_by_the_sparse_loss_ends_where_sparsemax_is_a_mixture_of_alignm
     assert p.reshape(6, 4)[:, 3].max() < 1e-6  # a label that the target does not have
 
 
-@pytest.mark.slow
-def test_compiled_without_a_break():
-    scores, targets = _case(3)
-
-    def loss(x):
-        return ms.ctc_loss(x, targets, LENGTHS, SIZES)
-
-    fast = torch.compile(loss, backend="aot_eager", fullgraph=True)
-    torch.testing.assert_close(fast(scores), loss(scores))
-    (slope,) = torch.autograd.grad(fast(scores), scores)
-    torch.testing.assert_close(slope, torch.autograd.grad(loss(scores), scores)[0])
-
-
 def test_targets_that_do_not_fit():
     scores = torch.zeros(2, 3, 3)
     targets = torch.tensor([[1, 2, 1], [1, 1, 2]])

@@ -166,36 +166,6 @@ def test_bad_input_is_refused():
         ms.segment_crf_loss(content, durations, transitions, labels, first, reduction="all")
 
 
-@pytest.mark.slow
-def test_compiled_without_a_break():
-    content, durations, transitions, lengths, begins, ends = _scores(grad=True)
-    labels, first = ms.segment_argmax(content, durations, transitions, lengths, begins, ends)[1:]
-
-    def loss(content, durations, transitions, begins, ends):
-        target = labels, first, lengths, begins, ends
-        return ms.segment_crf_loss(content, durations, transitions, *target)
-
-    inputs = content, durations, transitions, begins, ends
-    fast = torch.compile(loss, backend="aot_eager", fullgraph=True)
-    torch.testing.assert_close(fast(*inputs), loss(*inputs))
-    for x, y in zip(
-        torch.autograd.grad(fast(*inputs), inputs),
-        torch.autograd.grad(loss(*inputs), inputs),
-        strict=True,
-    ):
-        torch.testing.assert_close(x, y)
-    # torch.func: the gradient of each sequence by itself
-    alone = torch.func.vmap(
-        torch.func.grad(
-            lambda x, n: ms.segment_log_partition(x[None], durations, transitions, n[None])[0]
-        )
-    )(content.detach(), lengths)
-    (together,) = torch.autograd.grad(
-        ms.segment_log_partition(content, durations, transitions, lengths).sum(), content
-    )
-    torch.testing.assert_close(alone, together)
-
-
 def test_a_mask_is_as_good_as_lengths():
     content, durations, transitions, lengths, _, ends = _scores()
     mask = torch.arange(T) < lengths[:, None]

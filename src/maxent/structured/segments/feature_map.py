@@ -9,7 +9,7 @@ from scipy import sparse
 
 from maxent import io
 from maxent._support.limits import IN_MEMORY, check_cells
-from maxent.core.maps import RowMap, _matrix, _product, _stacked
+from maxent.core.maps import ChainMap, RowMap
 from maxent.rows.arrays import Array, Ragged, Rows, Tied
 from maxent.structured.segments.sums import PARTS
 
@@ -55,8 +55,8 @@ class SegmentMap(RowMap):
         for name, value in (("n_labels", n_labels), ("longest", longest)):
             if int(value) != value or value < 1:
                 raise ValueError(f"SegmentMap needs an integer {name} >= 1, got {value!r}")
-        X, lengths = _stacked(sequences, "SegmentMap", "sequence")
-        self._set(X, lengths, int(n_labels), int(longest), tuple(parts), kept)
+        whole = ChainMap(sequences, 1)  # stacked and checked
+        self._set(whole.X, whole.lengths, int(n_labels), int(longest), tuple(parts), kept)
 
     @classmethod
     def of_positions(
@@ -70,8 +70,7 @@ class SegmentMap(RowMap):
     ) -> SegmentMap:
         """The map of sequences whose positions are the rows of one matrix, one after another."""
         new = cls.__new__(cls)
-        matrix = _matrix(X)
-        matrix = sparse.csr_array(matrix) if sparse.issparse(matrix) else matrix
+        matrix = ChainMap([X], 1).X
         new._set(matrix, np.asarray(lengths), n_labels, longest, tuple(parts), kept)
         return new
 
@@ -113,8 +112,7 @@ class SegmentMap(RowMap):
         return {name: getattr(self, name) for name in names}
 
     def __setmodel__(self, state: dict[str, Any]) -> None:
-        X, lengths = _matrix(state["X"]), np.asarray(state["lengths"])
-        X = sparse.csr_array(X) if sparse.issparse(X) else X
+        X, lengths = ChainMap([state["X"]], 1).X, np.asarray(state["lengths"])
         sizes = state["n_labels"], state["longest"]
         whole = all(isinstance(x, int) and not isinstance(x, bool) and x > 0 for x in sizes)
         if not whole or lengths.ndim != 1 or lengths.dtype.kind != "i" or not lengths.size:
@@ -131,7 +129,7 @@ class SegmentMap(RowMap):
     def scores(self, w: Array) -> Tied:
         """Scores of positions, lengths and changes."""
         table, cut = self._table(w), self._weights
-        found = _product(self.X, table).reshape(-1, len(self.parts), self.n_labels)
+        found = np.asarray(self.X @ table).reshape(-1, len(self.parts), self.n_labels)
         own = np.zeros((len(found), PARTS, self.n_labels), found.dtype)
         own[:, self._columns] = found
         tied = w[None, cut:].astype(own.dtype)
@@ -141,15 +139,15 @@ class SegmentMap(RowMap):
         """W as (features, parts and labels)."""
         width = len(self.parts) * self.n_labels
         if self.kept is None:
-            return w[: self._weights].reshape(-1, width)
-        table = np.zeros(self.X.shape[1] * width)
+            return w[: self._weights].reshape(-1, width).astype(self.X.dtype, copy=False)
+        table = np.zeros(self.X.shape[1] * width, self.X.dtype)
         table[self.kept] = w[: self._weights]
         return table.reshape(-1, width)
 
     def moments(self, p: Rows) -> Array:
         """Expected features: X'(marginals of the positions), lengths and changes summed."""
-        own = p.own.values.reshape(-1, PARTS, self.n_labels)[:, self._columns]
-        table = _product(self.X.T, own.reshape(len(own), -1)).ravel()
+        own = p.own.values.reshape(-1, PARTS, self.n_labels)[:, self._columns].astype(self.X.dtype)
+        table = np.asarray(self.X.T @ own.reshape(len(own), -1)).ravel()
         table = table if self.kept is None else table[self.kept]
         return np.concatenate([table, p.tied.sum(axis=0, dtype=np.float64)])
 
