@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch.distributed as dist
+from torch.nn.functional import linear
 
 import torch
 from maxent.torch.head._autograd import apply_head
@@ -17,7 +18,7 @@ from maxent.torch.head._shards import Shards, agreed_shards, check_group
 from maxent.torch.head._sparse import UNUSED, Targets
 from maxent.torch.maps._dispatch import check_labels, compute_type
 from maxent.torch.maps.entropies import Entropy, as_entropy
-from maxent.torch.maps.losses import check_reduction, check_smoothing
+from maxent.torch.maps.losses import check_reduction, check_smoothing, fenchel_young_loss
 from maxent.torch.maps.scaling import check_z_loss, checked_scaling
 from torch import Tensor
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
 _NAME = "linear_fenchel_young_loss"
+# rows at most that have all their scores at once: there the host's time counts, and there is room
+FEW = {"cuda": 256}
 
 
 def linear_fenchel_young_loss(
@@ -128,6 +131,13 @@ def linear_fenchel_young_loss(
         )
     if shards is not None:
         _check_parallel(objective, sparse_grad)
+    elif (
+        _few(hidden, target)
+        and objective.plain
+        and label_weight is None
+        and not (sparse_grad or shift)
+    ):
+        return _of_all_scores(hidden, weight, bias, target, entropy, ignore_index, reduction, check)
     targets = checked_targets(
         target, hidden, classes, ignore_index, reduction, label_weight, shift, check, objective
     )
@@ -148,6 +158,35 @@ def linear_fenchel_young_loss(
     if number is not None:
         loss = loss.new_zeros(len(share)).index_copy(0, number, loss)
     return loss.reshape(lead)
+
+
+def _few(hidden: Tensor, target: Tensor | tuple[Tensor, Tensor]) -> bool:
+    """Whether the rows, with a label each, are so few that their scores may be there at once."""
+    if torch.compiler.is_compiling() or not isinstance(target, Tensor):
+        return False
+    lead = hidden.shape[:-1]
+    few = 0 < lead.numel() <= FEW.get(hidden.device.type, 0)
+    return few and target.dtype == torch.int64 and target.shape == lead
+
+
+def _of_all_scores(
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    target: Tensor,
+    entropy: str | float | Entropy,
+    ignore_index: int,
+    reduction: str,
+    check: bool | None,
+) -> Tensor:
+    lead = hidden.shape[:-1]
+    if hidden.ndim != 2:
+        hidden, target = hidden.reshape(-1, hidden.shape[-1]), target.reshape(-1)
+    loss = fenchel_young_loss(
+        linear(hidden, weight, bias), target, entropy, reduction, ignore_index, check=check
+    )
+    loss = loss.to(compute_type(hidden))
+    return loss.reshape(lead) if reduction == "none" and len(lead) != 1 else loss
 
 
 def _shared_layer(
