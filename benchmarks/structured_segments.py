@@ -127,8 +127,8 @@ def phrases(sentences: int) -> list[Row]:
     settings = {"potential": Quadratic(1.0 / len(X)), "tol": 0.01}
     times, scores = {}, {}
     for name, model in (
-        ("segments", SegmentClassifier(**settings)),
-        ("chain", ChainClassifier(**settings)),
+        (OURS, SegmentClassifier(**settings)),
+        (f"{OURS} (chain)", ChainClassifier(**settings)),
     ):
         begin = process_time()
         with warnings.catch_warnings():
@@ -137,4 +137,4 @@ def phrases(sentences: int) -> list[Row]:
         times[name] = [process_time() - begin]
         found = [labels.tolist() for labels in model.predict(fresh)]
         scores[name] = phrase_scores(truth, found).f1
-    return compared(SUITE, problem, times, "segments", scores, {})
+    return compared(SUITE, problem, times, OURS, scores, {})

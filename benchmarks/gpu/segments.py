@@ -1,7 +1,7 @@
 """One long sequence cut into segments on a GPU: time and memory of the log-partition's gradient.
 
-``python -m benchmarks.gpu.segments`` prints one line; 100,000 positions, segments of up to 1,000 and
-24 labels unless told otherwise. A table of their scores would take 19 GB.
+``python -m benchmarks.gpu.segments`` prints one line: 100,000 positions, segments of up to 1,000,
+and 24 labels unless told otherwise. A table of their scores would take 19 GB.
 """
 
 from __future__ import annotations
