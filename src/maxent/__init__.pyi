@@ -198,10 +198,12 @@ from maxent.structured import Arborescence as Arborescence
 from maxent.structured import Automaton as Automaton
 from maxent.structured import Birkhoff as Birkhoff
 from maxent.structured import Chain as Chain
+from maxent.structured import ConstituencyTree as ConstituencyTree
 from maxent.structured import FrankWolfeResult as FrankWolfeResult
 from maxent.structured import HigherOrderChain as HigherOrderChain
 from maxent.structured import Lattice as Lattice
 from maxent.structured import Permutahedron as Permutahedron
+from maxent.structured import ProjectiveTree as ProjectiveTree
 from maxent.structured import SegmentMap as SegmentMap
 from maxent.structured import SemiMarkov as SemiMarkov
 from maxent.structured import StructureDistribution as StructureDistribution

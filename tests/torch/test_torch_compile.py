@@ -1,4 +1,4 @@
-"""maxent.torch.structured under torch.compile, torch.export and torch.func: the numbers of a call."""
+"""maxent.torch.structured under torch.compile, torch.export, torch.func: the numbers of a call."""
 
 import io
 import shutil
@@ -95,6 +95,14 @@ CASES = {
     ),
 }
 NOT_DERIVED = {"chain_kbest", "arborescence_argmax", "argmax", "soft_topk hard", "transport hard"}
+
+
+@pytest.fixture(autouse=True)
+def _afresh():
+    """Code whose compilation once broke is not compiled again before this."""
+    torch.compiler.reset()
+
+
 each_case = pytest.mark.parametrize("name", CASES)
 quiet = pytest.mark.filterwarnings("ignore")  # of the compiler's own modules
 
@@ -129,7 +137,6 @@ def slopes(function, tensors):
 @quiet
 @each_case
 def test_a_compiled_function_is_one_graph_with_the_same_numbers(name):
-    torch.compiler.reset()
     given = inputs(name)
     compiled = torch.compile(CASES[name][0], fullgraph=True, backend="aot_eager")
     for mine, right in zip(numbers(compiled(*given)), numbers(CASES[name][0](*given)), strict=True):
@@ -164,3 +171,158 @@ def test_every_function_is_there():
         name for name in ms.__all__ if name.islower() and name not in {"sparsemap_support"}
     }
     assert functions - set(CASES) == {"chain_sample"}
+
+
+@quiet  # of torch's own modules
+def test_forward_mode_is_refused():
+    x = torch.randn(3, 4, 4)
+    with pytest.raises(NotImplementedError, match=r"arborescence_point.*jacrev of jacrev"):
+        torch.func.jvp(ms.arborescence_log_partition, (x,), (x,))
+    with pytest.raises(NotImplementedError, match="forward mode"):
+        torch.func.hessian(lambda x: ms.soft_rank(x).sum())(x)
+
+
+@pytest.mark.parametrize(
+    "name", ["chain_log_partition", "alignment_log_partition", "arborescence_log_partition"]
+)
+def test_second_derivatives_of_torch_func(name):
+    (given, *rest), function = inputs(name), CASES[name][0]
+
+    def value(x):
+        return function(x, *rest).sum()
+
+    right = torch.autograd.functional.hessian(value, given)
+    mine = torch.func.jacrev(torch.func.jacrev(value))(given)
+    torch.testing.assert_close(mine, right)
+
+
+@quiet
+def test_torch_func_within_what_is_compiled():
+    given = inputs("crf_loss")
+    gradient = torch.func.grad(total("crf_loss"), (0, 1))
+    compiled = torch.compile(gradient, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(*given), slopes(total("crf_loss"), given))
+    several = inputs("crf_loss", 2)
+    both = torch.func.vmap(gradient)
+    with pytest.raises(Exception, match="vmap and grad together"):
+        torch.compile(both, fullgraph=True, backend="aot_eager")(*several)
+    torch.testing.assert_close(torch.compile(both, backend="aot_eager")(*several), both(*several))
+
+
+@quiet
+def test_samples_are_compiled():
+    nodes, transitions = inputs("chain_marginals")
+
+    def drawn(nodes, transitions):
+        return ms.chain_sample(nodes, transitions, 5, MASK)
+
+    torch.manual_seed(0)
+    right = drawn(nodes, transitions)
+    torch.manual_seed(0)
+    compiled = torch.compile(drawn, fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(nodes, transitions), right)
+    with pytest.raises(Exception, match="seed torch itself"):
+        torch.compile(
+            lambda x: ms.chain_sample(x, transitions, generator=torch.default_generator),
+            fullgraph=True,
+            backend="aot_eager",
+        )(nodes)
+
+
+@quiet
+def test_values_are_checked_when_compiled_code_runs():
+    compiled = torch.compile(ms.crf_loss, fullgraph=True, backend="aot_eager")
+    nodes, transitions = inputs("crf_loss")
+    with pytest.raises(ValueError, match=r"lengths run from 1 to 4.* got 1 to 9"):
+        compiled(nodes, transitions, TAGS, torch.tensor([4, 1, 9]))
+    with pytest.raises(ValueError, match="states run from 0 to 2"):
+        compiled(nodes, transitions, TAGS + 1, LENGTHS)
+    compiled = torch.compile(ms.arborescence_crf_loss, fullgraph=True, backend="aot_eager")
+    with pytest.raises(ValueError, match="are no tree"):
+        compiled(*inputs("arborescence_crf_loss"), TAGS)
+
+
+@quiet
+def test_what_is_compiled_once_takes_batches_of_every_size():
+    compiled = torch.compile(ms.crf_loss, fullgraph=True, backend="aot_eager", dynamic=True)
+    for batch, length in [(2, 5), (3, 4), (5, 7)]:
+        nodes, transitions = torch.randn(batch, length, 3), torch.randn(3, 3)
+        tags, lengths = torch.zeros(batch, length, dtype=torch.int64), torch.arange(batch) % 4 + 1
+        torch.testing.assert_close(
+            compiled(nodes, transitions, tags, lengths),
+            ms.crf_loss(nodes, transitions, tags, lengths),
+        )
+    for function in (ms.arborescence_marginals, ms.soft_rank, ms.sinkhorn):
+        compiled = torch.compile(function, fullgraph=True, backend="aot_eager", dynamic=True)
+        for batch, n in [(2, 3), (3, 5)]:
+            x = torch.randn(batch, n, n)
+            torch.testing.assert_close(compiled(x), function(x))
+
+
+class Unknown(mx.KSubset):
+    """A domain that no file knows."""
+
+
+@quiet
+def test_domains_of_what_is_compiled():
+    x = torch.randn(2, 4)
+    for domain in (mx.KSubset(1), mx.KSubset(3)):  # the second is another graph
+        compiled = torch.compile(ms.sparsemap, fullgraph=True, backend="aot_eager")
+        torch.testing.assert_close(compiled(domain, x), ms.sparsemap(domain, x))
+    within = torch.compile(lambda x: ms.sparsemap(mx.KSubset(2), x), fullgraph=True)
+    with pytest.raises(Exception, match="make it outside"):
+        within(x)
+    unknown = Unknown(2)
+    with pytest.raises(Exception, match="make it known with"):
+        torch.compile(lambda x: ms.sparsemap(unknown, x), fullgraph=True)(x)
+    with pytest.raises(Exception, match="supports are not for"):
+        torch.compile(lambda x: ms.sparsemap_support(SUBSET, x)[0], fullgraph=True)(x)
+    with pytest.raises(NotImplementedError, match="supports are not for"):
+        torch.func.vmap(lambda x: ms.sparsemap_support(SUBSET, x)[0])(x)
+
+
+MODULES = {
+    "LinearChain": (lambda: ms.LinearChain(3), [torch.randn(3, 4, 3), TAGS, LENGTHS]),
+    "SoftDTW": (lambda: ms.SoftDTW(0.5), [torch.randn(3, 4, 2), torch.randn(3, 5, 2)]),
+    "SparseMAP": (lambda: ms.SparseMAP(SUBSET), [torch.randn(3, 5)]),
+    "SparseMAPLoss": (lambda: ms.SparseMAPLoss(SUBSET), [torch.randn(3, 5), torch.eye(5)[:3] * 2]),
+    "ArborescenceMarginals": (ms.ArborescenceMarginals, [torch.randn(3, 4, 4), LENGTHS]),
+    "ArborescenceLoss": (
+        lambda: ms.ArborescenceLoss("hinge", cost=0.5),
+        [torch.randn(3, 4, 4), HEADS, MASK],
+    ),
+    "SoftRank": (ms.SoftRank, [torch.randn(3, 5)]),
+    "SoftSort": (ms.SoftSort, [torch.randn(3, 5)]),
+    "SoftTopK": (lambda: ms.SoftTopK(2), [torch.randn(3, 5)]),
+    "Sinkhorn": (ms.Sinkhorn, [torch.randn(3, 4, 4)]),
+    "Matching": (ms.Matching, [torch.randn(3, 4, 4), LENGTHS]),
+    "MatchingLoss": (ms.MatchingLoss, [torch.randn(3, 4, 4), PARTNERS, LENGTHS]),
+}
+
+
+def test_every_module_is_there():
+    assert {name for name in ms.__all__ if name[0].isupper()} - set(MODULES) == {"ChainScores"}
+
+
+@quiet
+@pytest.mark.parametrize("name", MODULES)
+def test_modules_are_exported_to_a_file(name):
+    make, given = MODULES[name]
+    module = make()
+    file = io.BytesIO()
+    torch.export.save(torch.export.export(module, tuple(given)), file)
+    file.seek(0)
+    torch.testing.assert_close(torch.export.load(file).module()(*given), module(*given))
+
+
+@quiet
+@pytest.mark.slow
+def test_compiled_to_machine_code(tmp_path, monkeypatch):
+    if shutil.which("g++") is None:
+        lacking("torch.compile needs a C++ compiler: apt-get install g++")
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    for name in ("crf_loss", "arborescence_crf_loss", "soft_rank", "sinkhorn", "sparsemap"):
+        torch.compiler.reset()
+        given = inputs(name)
+        compiled = torch.compile(total(name), fullgraph=True)
+        torch.testing.assert_close(slopes(compiled, given), slopes(total(name), given))

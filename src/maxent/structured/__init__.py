@@ -21,6 +21,8 @@ from maxent.structured.segments.domain import SemiMarkov
 from maxent.structured.segments.feature_map import SegmentMap
 from maxent.structured.transport.domain import Birkhoff, Transport
 from maxent.structured.trees.arborescence import Arborescence
+from maxent.structured.trees.constituency import ConstituencyTree
+from maxent.structured.trees.projective import ProjectiveTree
 from maxent.structured.trees.tree import Tree
 
 __all__ = [
@@ -29,8 +31,10 @@ __all__ = [
     "Automaton",
     "Birkhoff",
     "Chain",
+    "ConstituencyTree",
     "FrankWolfeResult",
     "Permutahedron",
+    "ProjectiveTree",
     "HigherOrderChain",
     "Lattice",
     "SegmentMap",

@@ -28,6 +28,14 @@ from maxent.torch.structured.chain import (
     chain_score,
     crf_loss,
 )
+from maxent.torch.structured.constituency import (
+    ConstituencyLoss,
+    ConstituencyScores,
+    constituency_argmax,
+    constituency_log_partition,
+    constituency_marginals,
+    constituency_sparsemap,
+)
 from maxent.torch.structured.ctc import (
     ctc_argmax,
     ctc_log_partition,
@@ -47,6 +55,14 @@ from maxent.torch.structured.oracles import (
     argmax,
     log_partition,
     marginals,
+)
+from maxent.torch.structured.projective import (
+    ProjectiveLoss,
+    ProjectiveScores,
+    projective_argmax,
+    projective_log_partition,
+    projective_marginals,
+    projective_sparsemap,
 )
 from maxent.torch.structured.ranking import (
     SoftRank,
@@ -86,9 +102,13 @@ __all__ = [
     "ArborescenceLoss",
     "ArborescenceMarginals",
     "ChainScores",
+    "ConstituencyLoss",
+    "ConstituencyScores",
     "LinearChain",
     "Matching",
     "MatchingLoss",
+    "ProjectiveLoss",
+    "ProjectiveScores",
     "SegmentMarginals",
     "Sinkhorn",
     "SoftDTW",
@@ -115,6 +135,10 @@ __all__ = [
     "chain_perceptron_loss",
     "chain_sample",
     "chain_score",
+    "constituency_argmax",
+    "constituency_log_partition",
+    "constituency_marginals",
+    "constituency_sparsemap",
     "crf_loss",
     "ctc_argmax",
     "ctc_log_partition",
@@ -126,6 +150,10 @@ __all__ = [
     "marginals",
     "matching",
     "matching_loss",
+    "projective_argmax",
+    "projective_log_partition",
+    "projective_marginals",
+    "projective_sparsemap",
     "segment_argmax",
     "segment_crf_loss",
     "segment_log_partition",

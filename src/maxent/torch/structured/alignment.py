@@ -3,7 +3,7 @@
 Conventions: B pairs of sequences of up to n and m elements.
 
 scores : (B, n, m), of aligning element i with element j; a cost with its sign turned.
-x_lengths, y_lengths : (B,) integers from 1 to n and from 1 to m; None for n and m.
+x_lengths, y_lengths : (B,) integers from 1 to n and from 1 to m, or masks; None for n and m.
 band : how far a path may leave the diagonal, as in ``maxent.structured.Alignment``; None: anywhere.
 
 CPU tensors are read by the compiled programmes of ``maxent.structured.Alignment``; CUDA tensors
@@ -45,10 +45,10 @@ def alignment_log_partition(
     ----------
     scores : tensor (B, n, m)
         Scores of aligning element i with element j.
-    x_lengths : int tensor (B,), default None
-        Elements of the first sequences; None is n for all.
-    y_lengths : int tensor (B,), default None
-        Elements of the second sequences; None is m for all.
+    x_lengths : int tensor (B,) or bool tensor (B, n), default None
+        Elements of the first sequences, or a mask of them; None is n for all.
+    y_lengths : int tensor (B,) or bool tensor (B, m), default None
+        Elements of the second sequences, or a mask of them; None is m for all.
     band : int, default None
         How far a path may leave the diagonal, see ``Alignment``; None for no limit.
 
@@ -74,10 +74,10 @@ def alignment_marginals(
     ----------
     scores : tensor (B, n, m)
         Scores of aligning element i with element j.
-    x_lengths : int tensor (B,), default None
-        Elements of the first sequences; None is n for all.
-    y_lengths : int tensor (B,), default None
-        Elements of the second sequences; None is m for all.
+    x_lengths : int tensor (B,) or bool tensor (B, n), default None
+        Elements of the first sequences, or a mask of them; None is n for all.
+    y_lengths : int tensor (B,) or bool tensor (B, m), default None
+        Elements of the second sequences, or a mask of them; None is m for all.
     band : int, default None
         How far a path may leave the diagonal, see ``Alignment``; None for no limit.
 
@@ -114,10 +114,10 @@ def soft_dtw(
         Softness: small values approach dynamic time warping.
     band : int, default None
         How far a path may leave the diagonal, see ``Alignment``; None for no limit.
-    x_lengths : int tensor (B,), default None
-        Elements of the first sequences; None is n for all.
-    y_lengths : int tensor (B,), default None
-        Elements of the second sequences; None is m for all.
+    x_lengths : int tensor (B,) or bool tensor (B, n), default None
+        Elements of the first sequences, or a mask of them; None is n for all.
+    y_lengths : int tensor (B,) or bool tensor (B, m), default None
+        Elements of the second sequences, or a mask of them; None is m for all.
 
     Examples
     --------

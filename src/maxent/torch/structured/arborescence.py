@@ -34,8 +34,8 @@ def arborescence_log_partition(
     ----------
     scores : tensor (..., n, n)
         Scores of the arcs [head, dependent]; node 0 is the root.
-    lengths : int tensor (...), default None
-        Nodes of each tree, the root included; None is n for all.
+    lengths : int tensor (...) or bool tensor (..., n), default None
+        Nodes of each tree, the root included, or a mask of them; None is n for all.
     root : "single" or "multi", default "single"
         With "single" the root has exactly one dependent, with "multi" any number from one on.
 
@@ -59,8 +59,8 @@ def arborescence_marginals(
     ----------
     scores : tensor (..., n, n)
         Scores of the arcs [head, dependent]; node 0 is the root.
-    lengths : int tensor (...), default None
-        Nodes of each tree, the root included; None is n for all.
+    lengths : int tensor (...) or bool tensor (..., n), default None
+        Nodes of each tree, the root included, or a mask of them; None is n for all.
     root : "single" or "multi", default "single"
         With "single" the root has exactly one dependent, with "multi" any number from one on.
 
@@ -85,8 +85,8 @@ def arborescence_sparsemap(
     ----------
     scores : tensor (..., n, n)
         Scores of the arcs [head, dependent]; node 0 is the root.
-    lengths : int tensor (...), default None
-        Nodes of each tree, the root included; None is n for all.
+    lengths : int tensor (...) or bool tensor (..., n), default None
+        Nodes of each tree, the root included, or a mask of them; None is n for all.
     root : "single" or "multi", default "single"
         With "single" the root has exactly one dependent, with "multi" any number from one on.
 
@@ -111,8 +111,8 @@ def arborescence_argmax(
     ----------
     scores : tensor (..., n, n)
         Scores of the arcs [head, dependent]; node 0 is the root.
-    lengths : int tensor (...), default None
-        Nodes of each tree, the root included; None is n for all.
+    lengths : int tensor (...) or bool tensor (..., n), default None
+        Nodes of each tree, the root included, or a mask of them; None is n for all.
     root : "single" or "multi", default "single"
         With "single" the root has exactly one dependent, with "multi" any number from one on.
 
@@ -144,8 +144,8 @@ def arborescence_crf_loss(
         Scores of the arcs [head, dependent]; node 0 is the root.
     heads : int tensor (..., n)
         Head of each node; the entries of the root and beyond the lengths are not read.
-    lengths : int tensor (...), default None
-        Nodes of each tree, the root included; None is n for all.
+    lengths : int tensor (...) or bool tensor (..., n), default None
+        Nodes of each tree, the root included, or a mask of them; None is n for all.
     root : "single" or "multi", default "single"
         With "single" the root has exactly one dependent, with "multi" any number from one on.
     reduction : "mean", "sum" or "none", default "mean"
@@ -175,8 +175,8 @@ def arborescence_sparsemap_loss(
         Scores of the arcs [head, dependent]; node 0 is the root.
     heads : int tensor (..., n)
         Head of each node; the entries of the root and beyond the lengths are not read.
-    lengths : int tensor (...), default None
-        Nodes of each tree, the root included; None is n for all.
+    lengths : int tensor (...) or bool tensor (..., n), default None
+        Nodes of each tree, the root included, or a mask of them; None is n for all.
     root : "single" or "multi", default "single"
         With "single" the root has exactly one dependent, with "multi" any number from one on.
     reduction : "mean", "sum" or "none", default "mean"
@@ -208,8 +208,8 @@ def arborescence_hinge_loss(
         Scores of the arcs [head, dependent]; node 0 is the root.
     heads : int tensor (..., n)
         Head of each node; the entries of the root and beyond the lengths are not read.
-    lengths : int tensor (...), default None
-        Nodes of each tree, the root included; None is n for all.
+    lengths : int tensor (...) or bool tensor (..., n), default None
+        Nodes of each tree, the root included, or a mask of them; None is n for all.
     root : "single" or "multi", default "single"
         With "single" the root has exactly one dependent, with "multi" any number from one on.
     reduction : "mean", "sum" or "none", default "mean"

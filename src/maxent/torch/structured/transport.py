@@ -99,9 +99,9 @@ def matching(
         Factor of `Omega`; 0 is the hard plan, without a gradient.
     regularization : "l2" or "kl", default "l2"
         `Omega`: half the squared norm ("l2": sparse plans) or `sum P log P` ("kl": Sinkhorn's).
-    lengths : int tensor (...), default None
-        How many of the n are there in each matrix: only the leading block of that size is matched,
-        the rest is 0. None is n for all.
+    lengths : int tensor (...) or bool tensor (..., n), default None
+        How many of the n are there in each matrix, or a mask of them: only the leading block of
+        that size is matched, the rest is 0. None is n for all.
 
     Examples
     --------
@@ -177,9 +177,9 @@ def matching_loss(
         Factor of `Omega`; 0 is the hard plan, without a gradient.
     regularization : "l2" or "kl", default "l2"
         `Omega`: half the squared norm ("l2": sparse plans) or `sum P log P` ("kl": Sinkhorn's).
-    lengths : int tensor (...), default None
-        How many of the n are there in each matrix: only the leading block of that size is matched,
-        the rest is 0. None is n for all.
+    lengths : int tensor (...) or bool tensor (..., n), default None
+        How many of the n are there in each matrix, or a mask of them: only the leading block of
+        that size is matched, the rest is 0. None is n for all.
     reduction : "mean", "sum" or "none", default "mean"
         "mean" is over the matrices.
 
