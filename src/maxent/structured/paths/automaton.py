@@ -257,7 +257,5 @@ def _unrolled(
         after = 1 + t * count + head[fits]
         heads.append(after if t < length - 1 else np.full(fits.sum(), last))
         entries.append(t * width + own[fits])
-    whole = [np.concatenate(parts) for parts in (tails, heads, entries)]
-    if last not in whole[1]:
-        return None
-    return paths_of(*whole, width * length)
+    tail, head, entry = (np.concatenate(parts) for parts in (tails, heads, entries))
+    return paths_of(tail, head, entry, width * length) if last in head else None

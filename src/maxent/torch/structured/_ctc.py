@@ -25,7 +25,7 @@ class Sums(Operation, name="ctc_sums"):
     ) -> tuple[Tensor, Tensor]:
         given = [x.detach().contiguous() for x in (scores, targets, lengths, sizes)]
         if backend_of(scores) != "numba":
-            return _plain(*given, blank)
+            return _plain(given[0], given[1], given[2], given[3], blank)
         _check_scores(scores, lengths)
         value, mean = scores.new_empty(scores.shape[0]), torch.zeros_like(given[0])
         from maxent.structured.paths.kernels.ctc import ctc_rows
