@@ -19,6 +19,7 @@ PAGE = "docs/benchmarks.md"
 GUIDES = {  # page -> its tables: suites, csv files of experiments, and those of _SUMMARIES
     "docs/structured/chains.md": ("structured_chains", "gpu_chains"),
     "docs/structured/ranking.md": ("structured_ranking",),
+    "docs/structured/segments.md": ("structured_segments",),
     "docs/structured/transport.md": ("structured_transport",),
     "docs/structured/arborescence.md": ("structured_trees", "dependency_parsing"),
     "docs/structured/projective.md": ("structured_spans", "dependency_parsing_projective"),

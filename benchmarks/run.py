@@ -35,6 +35,7 @@ SUITES = (
     "relaxation",
     "structured_chains",
     "structured_ranking",
+    "structured_segments",
     "structured_transport",
     "structured_trees",
     "flat_trees",

@@ -24,6 +24,8 @@ TREE, SUBSET, ORDERS = Tree([(0, 1), (0, 2)], 2), mx.KSubset(2), Permutahedron([
 ROWS, COLUMNS = torch.tensor([2.0, 1.0, 1.0, 1.0]), torch.tensor([1.0, 1.5, 1.5, 1.0])
 
 # functions of tensors of these shapes to a number per row, to numbers of rows, or to several
+SEGMENTS = [(3, 4, 2), (3, 2), (2, 2)]  # content, durations, transitions
+SPELLED = torch.tensor([[1], [2], [1]])
 CASES = {
     "chain_log_partition": (lambda n, t: ms.chain_log_partition(n, t, LENGTHS, t[0], t[1]), CHAIN),
     "chain_marginals": (lambda n, t: ms.chain_marginals(n, t, MASK), CHAIN),
@@ -34,6 +36,17 @@ CASES = {
     "chain_hinge_loss": (lambda n, t: ms.chain_hinge_loss(n, t, TAGS, LENGTHS), CHAIN),
     "chain_perceptron_loss": (lambda n, t: ms.chain_perceptron_loss(n, t, TAGS), CHAIN),
     "per position": (lambda n, t: ms.chain_log_partition(n, t), [(3, 4, 3), (3, 3, 3, 3)]),
+    "segment_log_partition": (lambda *x: ms.segment_log_partition(*x, LENGTHS), SEGMENTS),
+    "segment_marginals": (lambda *x: tuple(ms.segment_marginals(*x, MASK)), SEGMENTS),
+    "segment_argmax": (lambda *x: ms.segment_argmax(*x, LENGTHS), SEGMENTS),
+    "segment_crf_loss": (
+        lambda *x: ms.segment_crf_loss(*x, TAGS % 2, TAGS > -1, LENGTHS, reduction="none"),
+        SEGMENTS,
+    ),
+    "ctc_loss": (lambda x: ms.ctc_loss(x, SPELLED, MASK, reduction="none"), [(3, 4, 3)]),
+    "ctc_marginals": (lambda x: ms.ctc_marginals(x, SPELLED), [(3, 4, 3)]),
+    "ctc_sparsemap": (lambda x: ms.ctc_sparsemap(x, SPELLED, LENGTHS), [(3, 4, 3)]),
+    "sparse_ctc_loss": (lambda x: ms.sparse_ctc_loss(x, SPELLED, reduction="none"), [(3, 4, 3)]),
     "alignment_log_partition": (
         lambda x: ms.alignment_log_partition(x, LENGTHS, MASK, band=2),
         SQUARES,
