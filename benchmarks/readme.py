@@ -46,6 +46,7 @@ GUIDES = {  # page -> its tables: suites, csv files of experiments, and those of
         ),
         *(
             "structured_trees",
+            "structured_segments",
             "structured_spans",
             "structured_ranking",
             "structured_transport",
