@@ -6,8 +6,8 @@ documentation packages (`_language_text` names them and their licences). Models 
 loss alone: the same seed draws the same first weights and the same sequences, and the number of
 steps, which the schedule of the learning rate depends on, comes from ``--tokens``.
 
-- softmax: torch's linear layer and cross-entropy, which benchmarks/results/gpu_head.csv has ahead
-  of our head with Shannon's entropy; that one is timed beside it.
+- softmax: torch's linear layer and cross-entropy; our head with Shannon's entropy, the same loss,
+  is timed beside it.
 - entmax15, sparsemax: ``linear_fenchel_young_loss`` with alpha 1.5 and 2.
 - learned: the same with one alpha between 1 and 2. The loss cannot choose it, since for any scores
   it falls as alpha grows; it follows the gradient of the epsilon-smoothed likelihood of 1,024
@@ -426,11 +426,13 @@ def plot(out: Path) -> list[Path]:
     for axis, (column, label) in zip(axes.flat, panels.items(), strict=True):
         for loss in dict.fromkeys(row["loss"] for row in rows):
             some = [row for row in rows if row["loss"] == loss and row["seed"] == rows[0]["seed"]]
-            x = [float(row["tokens"]) / 1e6 for row in some if int(row["step"])]
-            axis.plot(x, [float(row[column]) for row in some if int(row["step"])], label=loss)
+            # on the same part of the validation text; the last row is on all of it
+            some = [row for row in some if 0 < int(row["step"]) < int(row["steps"])]
+            x = [float(row["tokens"]) / 1e6 for row in some]
+            axis.plot(x, [float(row[column]) for row in some], label=loss)
         axis.set(ylabel=label, xlabel="million tokens")
     axes[1, 1].set_yscale("log")
-    axes[0, 0].legend(frameon=False)
+    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
     part = out / f"{NAME}.part.png"
     fig.savefig(part, dpi=150)
     plt.close(fig)

@@ -35,6 +35,8 @@ ENTROPIES = [
     (mx.Shannon(domain=mx.Tree([(0, 1), (1, 2)], 2)), 14),
     (mx.Shannon(domain=mx.Arborescence()), 16),
     (mx.Shannon(domain=mx.Arborescence(root="multi")), 9),
+    (mx.Shannon(domain=mx.ProjectiveTree()), 16),
+    (mx.Shannon(domain=mx.ConstituencyTree(2)), 18),
     *[(mx.Tsallis(alpha), 5) for alpha in (0.1, 0.5, 0.9999, 1.0)],
     *[(mx.Tsallis(alpha), 5) for alpha in (1.0001, 1.33, 1.5, 2.0, 2.7, 6.0)],
     *[(mx.NormEntropy(q), 5) for q in (1.3, 2.0, 4.0, INF)],
@@ -49,6 +51,8 @@ ENTROPIES = [
     (mx.SquaredNorm(domain=mx.Alignment(2, 3)), 6),
     (mx.SquaredNorm(domain=mx.Tree([(0, 1), (1, 2)], 2)), 14),
     (mx.SquaredNorm(domain=mx.Arborescence()), 16),
+    (mx.SquaredNorm(domain=mx.ProjectiveTree()), 16),
+    (mx.SquaredNorm(domain=mx.ConstituencyTree()), 16),
     (mx.SquaredNorm(domain=mx.Permutahedron([3, 2, 1, 0])), 4),
     (mx.SquaredNorm(domain=mx.Birkhoff()), 9),
     (mx.SquaredNorm(domain=mx.Transport([0.2, 0.8], [0.5, 0.3, 0.2])), 6),
@@ -179,8 +183,16 @@ DOMAINS = [
     (mx.Alignment(3, 2), 6),
     (mx.Alignment(3, 4, band=1), 12),
     (mx.Tree([(0, 1), (0, 2), (3, 4)], (2, 3, 2, 1, 2)), 22),
+    (mx.Lattice([(0, 1), (0, 2), (1, 2), (2, 3), (1, 3), (0, 1), (0, 3)]), 7),
+    (mx.Automaton(2, [(0, 0, 0), (0, 1, 1), (1, 0, 0)], final=(0, 1)), 6),
+    (mx.Automaton.ctc([1, 1], 2), 8),
+    (mx.Automaton(1, [(0, 0, 0), (0, 0, 1), (1, 0, 1)], final=(1,), scores="arcs"), 9),
+    (mx.SemiMarkov(2, 3), 26),
     (mx.Arborescence(), 16),
     (mx.Arborescence(3, root="multi"), 9),
+    (mx.ProjectiveTree(), 16),
+    (mx.ProjectiveTree(3, root="multi"), 9),
+    (mx.ConstituencyTree(2), 18),
     (mx.Permutahedron([4, 3, 2, 1]), 4),
     (mx.Permutahedron([2, 2, 0.5, 0, 0]), 5),
     (mx.Birkhoff(), 9),
@@ -205,6 +217,7 @@ MAPS = [
     mx.ChainMap([np.ones((2, 3)), np.ones((4, 3))], 2),
     mx.RaggedMap([np.ones((2, 3)), np.ones((4, 3))]),
     mx.TreeMap(np.ones((3, 2)), np.array([0, 1]), 2),
+    mx.SegmentMap([np.ones((2, 3)), np.ones((4, 3))], 2, longest=3),
 ]
 
 OTHERS = [mx.FenchelYoungLoss(mx.Shannon()), mx.Ragged.from_rows([[1.0], [2.0, 3.0]])]
@@ -252,6 +265,7 @@ ESTIMATORS = [
     mx.StructMaxent(),
     mx.StructMaxentCV(),
     mx.StructMaxentClassifier(),
+    mx.SegmentClassifier(),
     mx.TreeClassifier(),
 ]
 

@@ -48,11 +48,11 @@ TORCH = "torch linear + cross-entropy"
 FIELDS = {
     "main": (
         *("tokens", "hidden", "classes", "spread", "what", "ms", "products", "peak GB"),
-        *("loss error", "hidden error", "weight error", "met"),
+        *("loss error", "hidden error", "weight error", "met", "run"),
     ),
     "shapes": (
         *("tokens", "hidden", "classes", "type", "scores", "what", "ms", "products"),
-        *("times torch", "peak GB", "met"),
+        *("times torch", "peak GB", "met", "run"),
     ),
 }
 FILES = {"main": "gpu_head", "shapes": "gpu_head_shapes"}
@@ -83,9 +83,9 @@ class Case(NamedTuple):
         return h.to(self.dtype).requires_grad_(), w.to(self.dtype).requires_grad_(), y
 
 
-def flat(*sizes: int, dtype: torch.dtype = torch.bfloat16) -> Case:
+def flat(tokens: int, hidden: int, classes: int, dtype: torch.dtype = torch.bfloat16) -> Case:
     """Scores of an untrained model."""
-    return Case(*sizes, "flat", 0.05, dtype)
+    return Case(tokens, hidden, classes, "flat", 0.05, dtype)
 
 
 CASES = {
@@ -250,14 +250,18 @@ def alpha_of(name: str) -> float:
 class Table:
     """The rows of a part, written anew after each."""
 
-    def __init__(self, part: str, out: Path) -> None:
-        self.part, self.path = part, out / f"{FILES[part]}.csv"
+    def __init__(self, part: str, out: Path, run: int) -> None:
+        self.part, self.path, self.run = part, out / f"{FILES[part]}.csv", run
         self.rows: dict[tuple[Case, str], dict[str, object]] = {}
 
     def add(self, case: Case, what: str, **values: object) -> None:
         """A row, after those of its case."""
         row = dict(zip(("tokens", "hidden", "classes", "scores", "spread"), case, strict=False))
-        row |= {"type": str(case.dtype).removeprefix("torch."), "what": what} | values
+        row |= (
+            {"type": str(case.dtype).removeprefix("torch."), "what": what}
+            | values
+            | {"run": self.run}
+        )
         fields = FIELDS[self.part]
         self.rows[case, what] = {field: row.get(field, "") for field in fields}
         print(*(f"{row.get(field, '')}" for field in fields), sep="  ", flush=True)
@@ -334,9 +338,10 @@ def main() -> None:
     parser.add_argument("--peers", help="folder of their sources; without it, those installed")
     parser.add_argument("--parts", nargs="+", choices=tuple(CASES), default=tuple(CASES))
     parser.add_argument("--own", action="store_true", help="leave the peers out")
+    parser.add_argument("--run", type=int, default=1, help="its number, in tables of several")
     given = parser.parse_args()
     out = Path(os.environ.get("OUT", ROOT / "benchmarks" / "results"))
-    tables = {part: Table(part, out) for part in given.parts}
+    tables = {part: Table(part, out, given.run) for part in given.parts}
     for part, table in tables.items():
         for case in CASES[part]:
             losses = dict(LOSSES)
