@@ -342,8 +342,7 @@ def test_compiled_to_machine_code(tmp_path, monkeypatch):
     if shutil.which("g++") is None:
         lacking("torch.compile needs a C++ compiler: apt-get install g++")
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    for name in ("crf_loss", "arborescence_crf_loss", "soft_rank", "sinkhorn", "sparsemap"):
-        torch.compiler.reset()
+    for name in ("crf_loss", "arborescence_crf_loss", "soft_rank"):
         given = inputs(name)
         compiled = torch.compile(total(name), fullgraph=True)
         torch.testing.assert_close(slopes(compiled, given), slopes(total(name), given))
