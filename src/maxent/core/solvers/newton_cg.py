@@ -9,7 +9,8 @@ import numpy as np
 
 from maxent import io
 from maxent.core.problem import Problem, Ray, State
-from maxent.core.solvers.base import Solver, bottomless, needs_gradient
+from maxent.core.quasi_newton import bottomless
+from maxent.core.solvers.base import Solver, needs_gradient
 from maxent.core.solvers.hessian import Model, second_order
 from maxent.core.solvers.lbfgs import LBFGS
 from maxent.rows.arrays import Array
