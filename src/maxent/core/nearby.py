@@ -47,8 +47,9 @@ def within_limits(state: State, limit: Array, scale: Array, steps: int) -> State
     aim = np.where(np.isinf(limit), _OUT_OF_PLAY, (1 - min(_MARGIN * missed, _MOST)) * limit)
     floor = _FLAT * float(limit[over].mean())
     search = OrthantSteps(aim, np.zeros_like(aim), _MEMORY, state.w, np.maximum(scale, floor))
-    found = state.problem.state(state.w)  # whose sums write no distribution out
-    for found in islice(search.from_state(found), steps):
+    found = start = state.problem.state(state.w)  # whose sums write no distribution out
+    for ahead in islice(search.from_state(start), steps):
+        found = ahead
         if not (np.abs(found.gradient) > limit).any():
             break
     return found
