@@ -21,7 +21,8 @@ export OMP_WAIT_POLICY := PASSIVE
 # empty: where it is set, every process of the tests would parse the package and its tests again
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo demo-kinds test test-fast slow test-lowest test-newest test-elsewhere lint lock release bench fuzz docs page clean
+.PHONY: demo demo-kinds test test-fast slow test-lowest test-newest test-elsewhere test-r test-qgis qgis \
+	lint lock release bench fuzz docs page clean
 
 $(VENV)/.base: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -89,6 +90,9 @@ test-lowest: $(VENV)-lowest/.dev  ## the whole suite with the lowest versions py
 test-elsewhere: $(VENV)/.dev web/node_modules  ## fast tests and gallery as other processors round
 	$(BIN)/python tests/elsewhere.py --workers $(WORKERS)
 
+test-r: $(VENV)/.base        ## the R package built, checked and tested, its page run; packages from apt-get if root
+	MAXENT_PYTHON=$(CURDIR)/$(BIN)/python bash r/check.sh
+
 test-newest: $(VENV)-newest/.dev web/node_modules  ## the whole suite with the newest versions there are
 	NUMBA_CACHE_DIR=$(CACHE)/numba-newest $(VENV)-newest/$(SCRIPTS)/python $(PYTEST)
 
@@ -117,6 +121,12 @@ page: web/node_modules       ## the page of `maxent app` and the map of reports,
 docs: $(VENV)/.dev           ## html in docs/_build, warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -q -j 2 -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
+
+qgis:                        ## the plugin for QGIS as a zip in dist
+	$(PYTHON) qgis/package.py
+
+test-qgis: $(VENV)/.base     ## the plugin in the QGIS of this machine, which root gets from apt-get
+	qgis/test.sh $(BIN)/python
 
 clean:
 	rm -rf $(VENV) $(VENV)-lowest $(VENV)-newest $(VENV)-release .cache docs/_build docs/api/classes docs/auto_gallery out build dist

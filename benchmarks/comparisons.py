@@ -17,20 +17,27 @@ PARTS = {  # part of the library -> its suites
     "densities and raster maps": ("density", "projection"),
     "relaxation path": ("relaxation",),
     "chains, trees, ranking, transport": (
-        *("structured_chains", "structured_trees", "structured_ranking", "structured_transport"),
+        *(
+            "structured_chains",
+            "structured_trees",
+            "structured_spans",
+            "structured_ranking",
+            "structured_transport",
+        ),
     ),
     "tagging and max-margin networks": ("tagging", "max_margin"),
     "more rows than memory": ("scale", "dask_learning", "species_cluster"),
     "GPU: maps and losses": ("gpu", "gpu_host", "gpu_chains"),
-    "GPU: language-model head": ("gpu_head",),
+    "GPU: language-model head": ("gpu_head", "gpu_head_shapes"),
     "GPU: attention": ("gpu_attention", "gpu_decoding"),
     "start-up, tuning and app": ("startup", "tuning", "app"),
 }
 _FAMILIES = (  # the package that a peer belongs to; the first that fits
     *("scikit-learn", "entmax", "torch-struct", "torchsort", "pytorch-crf", "torch", "POT"),
-    *("maxnet", "elapid", "maxent.jar", "Liger", "AdaSplash"),
+    *("maxnet", "elapid", "maxent.jar", "Liger", "QuACK", "AdaSplash"),
 )
-_HEADS = ("torch linear + cross-entropy", "Liger cross-entropy", "cut cross-entropy")
+_HEADS = ("tokens", "hidden", "classes", "type", "scores", "spread")  # what a case is known by
+_FLOORS = ("one product", "three products")
 
 
 @dataclass(frozen=True)
@@ -99,6 +106,7 @@ def comparisons(suite: str) -> list[Comparison]:
     """All times of a suite that stand beside one of a peer."""
     special = {"gpu": _gpu, "gpu_host": _gpu_host, "gpu_chains": _gpu_chains, "gpu_head": _gpu_head}
     special |= {"gpu_attention": _gpu_attention, "gpu_decoding": _gpu_decoding}
+    special |= {"gpu_head_shapes": _gpu_head}
     return list(special.get(suite, _usual)(suite))
 
 
@@ -154,18 +162,24 @@ def _gpu_chains(suite: str) -> Iterator[Comparison]:
 
 
 def _gpu_head(suite: str) -> Iterator[Comparison]:
-    rows = read(suite)
+    rows = [row for row in read(suite) if row["ms"] and row["what"] not in _FLOORS]
     for row in rows:
         if not row["what"].startswith("maxent head"):
             continue
-        setting = [row[name] for name in ("tokens", "hidden", "classes", "spread")]
-        shape = f"{' x '.join(setting[:3])}, spread {setting[3]}"
-        problem = f"{row['what'].removeprefix('maxent head, ')} of {shape}"
         for other in rows:
-            same = all(other[name] == row[name] for name in ("tokens", "hidden", "classes"))
-            if same and other["spread"] == row["spread"] and other["what"] in _HEADS:
+            same = all(other.get(name) == row.get(name) for name in _HEADS)
+            if same and not other["what"].startswith("maxent"):
                 seconds = number(row["ms"]) / 1000, number(other["ms"]) / 1000
-                yield Comparison(suite, problem, other["what"], *seconds)
+                recorded = other["run"] != row["run"]
+                yield Comparison(suite, _head(row), other["what"], *seconds, recorded)
+
+
+def _head(row: Record) -> str:
+    """A loss and its case."""
+    shape = " x ".join(row[name] for name in _HEADS[:3])
+    scores = f"spread {row['spread']}" if "spread" in row else f"{row['scores']} scores"
+    kind = "" if row.get("type", "bfloat16") == "bfloat16" else f" in {row['type']}"
+    return f"{row['what'].removeprefix('maxent head, ')} of {shape}{kind}, {scores}"
 
 
 def _gpu_attention(suite: str) -> Iterator[Comparison]:
@@ -213,6 +227,11 @@ def _target(suite: str, row: Record) -> Target:
     if suite == "gpu_host":
         target, reached = f"at most {row['target']} x torch's time", f"{row['ratio']} x"
         return Target(suite, f"{row['what']} on {row['shape']}", "maxent", target, reached, met)
+    if suite == "gpu_head_shapes":
+        reached = f"{row['times torch']} x, {row['peak GB']} GB"
+        return Target(
+            suite, _head(row), "maxent", "at most 1.1 x torch's time, 0.5 GB", reached, met
+        )
     if suite in ("gpu_head", "gpu_chains"):
         problem = row["what"]
         if suite == "gpu_head":

@@ -331,7 +331,8 @@ def gpu_head() -> None:
         "maxent head, entmax 1.5": (OURS, "o"),
         "maxent head, cross-entropy": ("#56B4E9", "o"),
         "torch linear + cross-entropy": (RED, "s"),
-        "Liger cross-entropy": ("#E69F00", "D"),
+        "Liger cross-entropy, large chunks": ("#E69F00", "D"),
+        "QuACK cross-entropy": ("#CC79A7", "v"),
         "cut cross-entropy": ("#009E73", "^"),
     }
     rows = read("gpu_head")

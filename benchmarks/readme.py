@@ -21,12 +21,13 @@ GUIDES = {  # page -> its tables: suites, csv files of experiments, and those of
     "docs/structured/ranking.md": ("structured_ranking",),
     "docs/structured/transport.md": ("structured_transport",),
     "docs/structured/arborescence.md": ("structured_trees", "dependency_parsing"),
+    "docs/structured/projective.md": ("structured_spans", "dependency_parsing_projective"),
     "docs/tagging.md": ("tagging", "chunking"),
     "docs/discrimination.md": ("max_margin", "ocr_folds", "ocr_features"),
     "docs/scale.md": ("scale", "dask_learning", "species_cluster"),
     "docs/app.md": ("app",),
     "docs/torch.md": (
-        *("gpu_head", "head_cpu", "head_shards"),
+        *("gpu_head", "head_shapes", "head_cpu", "head_shards"),
         *("gpu_host", "gpu_attention", "gpu_decoding"),
     ),
     PAGE: (
@@ -42,7 +43,13 @@ GUIDES = {  # page -> its tables: suites, csv files of experiments, and those of
             "relaxation",
             "structured_chains",
         ),
-        *("structured_trees", "structured_ranking", "structured_transport", "tagging"),
+        *(
+            "structured_trees",
+            "structured_spans",
+            "structured_ranking",
+            "structured_transport",
+            "tagging",
+        ),
         *("max_margin", "scale", "dask_learning", "species_cluster", "startup", "app", "nceas"),
     ),
 }
@@ -178,7 +185,35 @@ def _nceas() -> str:
     return _table(columns, shown)
 
 
+def _head_shapes() -> str:
+    """The head beside torch, a row for each case of its shapes."""
+    found: dict[tuple[str, ...], dict[str, dict[str, str]]] = {}
+    for row in _rows("gpu_head_shapes"):
+        case = tuple(row[name] for name in ("tokens", "hidden", "classes", "type", "scores"))
+        found.setdefault(case, {})[row["what"]] = row
+    rows = []
+    for case, each in found.items():
+        own = each["maxent head, entmax 1.5"]
+        shape = " x ".join(case[:3])
+        ms = (
+            each[what]["ms"]
+            for what in (
+                *("three products", "torch linear + cross-entropy"),
+                *(
+                    "maxent head, cross-entropy",
+                    "maxent head, entmax 1.5",
+                    "maxent head, sparsemax",
+                ),
+            )
+        )
+        rows.append((shape, *case[3:], *ms, own["times torch"], own["peak GB"], own["met"]))
+    head = "tokens x hidden x classes | type | scores | three products | torch | cross-entropy"
+    head += " | entmax 1.5 | sparsemax | entmax / torch | GB | at most 1.1, 0.5 GB"
+    return _table(head, rows)
+
+
 _SUMMARIES: dict[str, Callable[[], str]] = {
+    "head_shapes": _head_shapes,
     "summary": _summary,
     "counts": _counts,
     "slower": _slower,

@@ -39,6 +39,7 @@ SUITES = (
     "structured_transport",
     "structured_trees",
     "flat_trees",
+    "structured_spans",
     "tagging",
     "max_margin",
     "tuning",

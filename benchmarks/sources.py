@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,12 +30,21 @@ STRENGTH = 1e-4
 TOLERANCES = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 ROWS, FEATURES = 200_000, 50
 MANY = 1_000_000
+LIMIT = "450MB"
+SAME = 1e-6  # difference of the log scale of two fits
 NAME = "maxent"
 
 
-def run(quick: bool = False) -> list[Row]:
-    """All parts."""
-    return [*_regressions(quick), *_surveys(quick), *_joint(quick)]
+def run(quick: bool = False, only: str = "") -> list[Row]:
+    """All parts, or the one called "regressions", "surveys", "joint" or "files"."""
+    parts = {
+        "regressions": _regressions,
+        "surveys": _surveys,
+        "joint": _joint,
+        "files": _files,
+    }
+    chosen = [parts[only]] if only else parts.values()
+    return [row for part in chosen for row in part(quick)]
 
 
 # -- regressions of given features -----------------------------------------------------------------
@@ -176,11 +186,74 @@ def _fit(kind: str, X: np.ndarray, given: dict[str, np.ndarray], features: str) 
     return mx.IntegratedDensity(features).fit(sources)
 
 
-def _in_process(kind: str, n: int, features: str) -> dict[str, Any]:
+def _write(folder: str, n: int) -> dict[str, Any]:
+    """Files of presences in half of n rows and of a survey in the others."""
+    X, given = _records(n)
+    half = n // 2
+    for name, rows in (("presences", slice(half)), ("survey", slice(half, n))):
+        np.save(f"{folder}/{name}.npy", X[rows])
+        np.save(f"{folder}/{name}_y.npy", given[name][rows])
+    return {}
+
+
+def from_files(how: str, folder: str, features: str) -> dict[str, Any]:
+    """Seconds and peak memory of a fit of these files, "in memory" or in blocks of a limit."""
+    from maxent.cli._memory import peak_memory
+    from maxent.rows.blocks import open_table
+
+    small, given = _records(2_000)
+    _fit("joint", small, given, features)  # compiles
+
+    def table(name: str) -> Any:
+        path = f"{folder}/{name}.npy"
+        return np.load(path) if how == "in memory" else open_table(path, memory=how)
+
+    before, start = peak_memory(), time.process_time()
+    records, found = (np.load(f"{folder}/{name}_y.npy") for name in ("presences", "survey"))
+    sources = [
+        mx.Source("presences", table("presences"), records),
+        mx.Source("survey", table("survey"), found, area=0.1),
+    ]
+    model = mx.IntegratedDensity(features).fit(sources)
+    seconds = time.process_time() - start
+    return {
+        "seconds": seconds,
+        "gap": model.gap_,
+        "scale": model.log_scale_,
+        "note": f"peak {peak_memory() / 1e9:.2f} GB, {before / 1e9:.2f} before the rows are read",
+    }
+
+
+def _in_process(*arguments: Any) -> dict[str, Any]:
     """Measured in a process of its own, so that its peak memory is its own."""
-    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.sources", kind, str(n), features]
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.sources", *map(str, arguments)]
     answer = subprocess.run(command, check=True, capture_output=True, text=True)
     return dict(json.loads(answer.stdout.splitlines()[-1]))
+
+
+def _files(quick: bool) -> list[Row]:
+    """One fit of files, in memory and in blocks."""
+    n = 10_000 if quick else MANY
+    with tempfile.TemporaryDirectory() as folder:
+        _in_process("write", folder, n)
+        told = {how: _in_process("files", how, folder, "lq") for how in ("in memory", LIMIT)}
+    whole, cut = told.values()
+    same = abs(whole["scale"] - cut["scale"]) < SAME
+    return [
+        Row(
+            SUITE,
+            f"presences and a survey in files, {n:,} rows in all, lq",
+            f"{NAME}, {how}" if how == "in memory" else f"{NAME}, blocks on disk, memory={how}",
+            seconds=one["seconds"],
+            ratio=one["seconds"] / whole["seconds"],
+            accuracy=one["gap"],
+            repeats=1,
+            target="" if how == "in memory" else "the same fit",
+            met="" if how == "in memory" else "yes" if same else "no",
+            note=one["note"],
+        )
+        for how, one in told.items()
+    ]
 
 
 def _surveys(quick: bool) -> list[Row]:
@@ -234,4 +307,11 @@ def _joint(quick: bool) -> list[Row]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(measured(sys.argv[1], int(sys.argv[2]), sys.argv[3])))
+    task, *given = sys.argv[1:]
+    if task == "write":
+        answer = _write(given[0], int(given[1]))
+    elif task == "files":
+        answer = from_files(*given)
+    else:
+        answer = measured(task, int(given[0]), given[1])
+    print(json.dumps(answer))

@@ -8,9 +8,12 @@ A landscape of 3,000 cells and four smooth variables. Truths:
 Records are drawn from the truth, ``independent`` of one another, or in ``clusters``: of ``CLUSTER``
 records each in a square of 5 by 5 cells, as records of one trip are, so that they are not
 independent. Of ``kinds`` n records are beside a survey with absences and counts of n visits each,
-and the intervals are those of the log intensity, scale included. Each sample is fitted, and at
-every cell it is asked whether the interval of the log density, and of the cloglog output, holds
-the truth's. ``coverage`` is the mean over cells and samples for the log density;
+and the intervals are those of the log intensity, scale included. Of ``joint`` four species with n
+records each are fitted with eight of 100 records, in three groups that respond alike, by
+``MultiDensity``; the intervals of the four are what ``--joint`` gives them, by the curvature given
+the weights of the other species. Each sample is fitted, and at every cell it is asked whether the
+interval of the log density, and of the cloglog output, holds the truth's. ``coverage`` is the mean
+over cells and samples for the log density;
 ``coverage_records`` weighs cells by the truth, that is where records are; ``coverage_cloglog`` is
 of suitability; ``width`` is the mean width in the log density. ``se`` is the standard error of
 ``coverage`` over the samples. Methods:
@@ -26,14 +29,16 @@ of suitability; ``width`` is the mean width in the log density. ``se`` is the st
 
 Refits are made of the first ``FEW`` samples.
 
-python -m experiments.interval_coverage [--repeats 100]
+python -m experiments.interval_coverage [--repeats 100] [--records joint]
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +46,7 @@ import numpy as np
 
 from experiments.guarantees import landscape
 from experiments.run import RESULTS, write_rows
+from maxent import MultiDensity
 from maxent.density import DensityTask, Fit, FittedDensity, Recipe, Source, SourcesTask
 from maxent.density.intervals import fitted_exponents, quantile, tails
 from maxent.features import bind
@@ -49,6 +55,7 @@ SHAPE = (50, 60)
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 SIZES = (30, 100, 400)
 CLUSTER = 5
+FOCAL, OTHERS = 4, 8  # species with n records, and with 100
 REPEATS, REFITS = 30, 30
 FEW = 6  # samples whose refits are made
 METHODS = ("laplace", "debiased", "bootstrap", "percentiles", "blocks")
@@ -79,7 +86,8 @@ def designs() -> list[Design]:
     ]
     clusters = [Design("inside", "clusters", "auto", n) for n in SIZES]
     kinds = [Design(truth, "kinds", "lq", n) for truth in ("inside", "outside") for n in SIZES]
-    return [*independent, *clusters, *kinds]
+    joint = [Design(truth, "joint", "kernel", SIZES[0]) for truth in ("inside", "outside")]
+    return [*independent, *clusters, *kinds, *joint]
 
 
 def variables() -> np.ndarray:
@@ -163,6 +171,9 @@ def sample_rows(design: Design, V: np.ndarray, seed: int, refits: int) -> Iterat
     log_pi = log_truth(design.truth, V)
     pi, eta = np.exp(log_pi), _exponents(log_pi)
     rng = np.random.default_rng([seed, design.n])
+    if design.records == "joint":
+        yield from joint_rows(design, V, rng)
+        return
     if design.records == "kinds":
         yield from kinds_rows(design, V, log_pi, rng, seed, refits)
         return
@@ -230,10 +241,60 @@ def kinds_rows(
             }
 
 
-def rows(repeats: int = REPEATS, few: int = FEW, refits: int = REFITS) -> Iterator[dict[str, Any]]:
-    """A row for each design, method and level."""
+def log_truths(kind: str, V: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The log densities of focal and other species, a column each, in groups that are alike."""
+    a, b, c = V[:, 0], V[:, 1], V[:, 2]
+    columns = []
+    for s in range(FOCAL + OTHERS):
+        group, apart = s % 3, rng.normal(size=3)
+        if kind == "inside":
+            w = np.array([(4, 4, -2), (-4, 4, 2), (2, -4, 4)][group]) + apart
+            exponent = w[0] * a + w[1] * b * (1 - b) + w[2] * c
+        else:
+            centre = (0.6, 0.3, 0.8)[group] + 0.05 * apart[0]
+            exponent = 3 * np.exp(-(((a - centre) / 0.2) ** 2)) + (2 + 0.5 * apart[1]) * (b > 0.5)
+            exponent -= (2 + 0.5 * apart[2]) * c
+        columns.append(exponent - np.logaddexp.reduce(exponent))
+    return np.column_stack(columns)
+
+
+def joint_rows(design: Design, V: np.ndarray, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
+    """What the intervals of species with n records hold that are fitted with others."""
+    log_pi = log_truths(design.truth, V, rng)
+    sizes = [design.n] * FOCAL + [100] * OTHERS
+    Y = np.column_stack([drawn(x, n, False, rng) for x, n in zip(log_pi.T, sizes, strict=True)])
+    joint = MultiDensity().fit(V, Y).joint_
+    recipe, found = FEATURES[design.features], {}
+    for s in range(FOCAL):
+        known = recipe.task(V, Y[:, s]).with_laplace(joint.density(s))
+        eta = _exponents(log_pi[:, s])
+        for level in LEVELS:
+            log = np.log(known.intervals(V, level, "raw"))
+            shown = known.intervals(V, level, "cloglog")
+            held = (log[0] <= log_pi[:, s]) & (log_pi[:, s] <= log[1])
+            truth = -np.expm1(-np.exp(eta))
+            found.setdefault(level, []).append(
+                (
+                    held.mean(),
+                    held @ np.exp(log_pi[:, s]),
+                    ((shown[0] <= truth) & (truth <= shown[1])).mean(),
+                    np.mean(log[1] - log[0]),
+                )
+            )
+    names = ("coverage", "coverage_records", "coverage_cloglog", "width")
+    for level, species in found.items():
+        means = dict(zip(names, np.mean(species, axis=0), strict=True))
+        yield {"method": "laplace", "level": level, **means}
+
+
+def rows(
+    repeats: int = REPEATS, few: int = FEW, refits: int = REFITS, records: str = ""
+) -> Iterator[dict[str, Any]]:
+    """A row for each design, method and level; of all designs or those with some records."""
     V = variables()
     for design in designs():
+        if records not in ("", design.records):
+            continue
         made = [
             sample_rows(design, V, seed, refits if seed < few else 0) for seed in range(repeats)
         ]
@@ -266,15 +327,22 @@ def rows(repeats: int = REPEATS, few: int = FEW, refits: int = REFITS) -> Iterat
                 )
 
 
-def run(out: Path, repeats: int = REPEATS) -> list[Path]:
-    """Write the table."""
-    return [write_rows(out / "interval_coverage.csv", rows(repeats))]
+def run(out: Path, repeats: int = REPEATS, records: str = "") -> list[Path]:
+    """Write the table; with ``records`` the rows of other designs stay as they are."""
+    file = out / "interval_coverage.csv"
+    kept: list[dict[str, Any]] = []
+    if records:
+        with file.open(newline="") as table:
+            kept = [row for row in csv.DictReader(table) if row["records"] != records]
+    return [write_rows(file, chain(kept, rows(repeats, records=records)))]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=REPEATS)
-    run(RESULTS, parser.parse_args().repeats)
+    parser.add_argument("--records", default="", choices=sorted({d.records for d in designs()}))
+    given = parser.parse_args()
+    run(RESULTS, given.repeats, given.records)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ documentation packages (`_language_text` names them and their licences). Models 
 loss alone: the same seed draws the same first weights and the same sequences, and the number of
 steps, which the schedule of the learning rate depends on, comes from ``--tokens``.
 
-- softmax: torch's linear layer and cross-entropy, which benchmarks/results/gpu_head.csv has ahead
-  of our head with Shannon's entropy; that one is timed beside it.
+- softmax: torch's linear layer and cross-entropy; our head with Shannon's entropy, the same loss,
+  is timed beside it.
 - entmax15, sparsemax: ``linear_fenchel_young_loss`` with alpha 1.5 and 2.
 - learned: the same with one alpha between 1 and 2. The loss cannot choose it, since for any scores
   it falls as alpha grows; it follows the gradient of the epsilon-smoothed likelihood of 1,024
@@ -35,11 +35,13 @@ language_head_summary.csv: the last rows, means over seeds.
 
 python -m experiments.language_head corpus                     # needs lxml, tokenizers, apt-get
 python -m experiments.language_head train --loss entmax15 [--tokens 100] [--minutes 9] [--resume]
+python -m experiments.language_head all [--minutes 9]           # each loss in a process of its own
 python -m experiments.language_head merge FOLDER
 python -m experiments.language_head plot
 
 Training needs torch, numpy and a CUDA device; ``--quick`` is a tiny model for a CPU, in seconds.
-A run that reaches ``--minutes`` leaves a checkpoint for ``--resume`` beside the tokens.
+A run that reaches ``--minutes`` leaves a checkpoint for ``--resume`` beside the tokens; ``all`` is
+gone on with by the same command.
 """
 
 from __future__ import annotations
@@ -48,6 +50,8 @@ import argparse
 import csv
 import math
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from statistics import fmean, median
@@ -65,6 +69,7 @@ NAME = "language_head"
 TABLES = (NAME, f"{NAME}_samples")
 WAIT = 10  # steps between looks at the device
 WRITTEN = 3  # samples
+START = 0.6  # minutes that a process takes beside its training
 
 
 class Plan(NamedTuple):
@@ -380,6 +385,7 @@ def merge(folder: Path, out: Path) -> list[Path]:
         texts += sorted(folder.rglob(f"{TABLES[1]}_{loss}_*.txt"))
     if not found[NAME]:
         raise FileNotFoundError(f"no {NAME}_LOSS_SEED.csv in {folder}: train writes them")
+    out.mkdir(parents=True, exist_ok=True)
     written = [write_rows(out / f"{name}.csv", iter(found[name])) for name in TABLES if found[name]]
     written.append(write_rows(out / f"{NAME}_summary.csv", iter(summary(found[NAME]))))
     if texts:
@@ -420,15 +426,60 @@ def plot(out: Path) -> list[Path]:
     for axis, (column, label) in zip(axes.flat, panels.items(), strict=True):
         for loss in dict.fromkeys(row["loss"] for row in rows):
             some = [row for row in rows if row["loss"] == loss and row["seed"] == rows[0]["seed"]]
-            x = [float(row["tokens"]) / 1e6 for row in some if int(row["step"])]
-            axis.plot(x, [float(row[column]) for row in some if int(row["step"])], label=loss)
+            # on the same part of the validation text; the last row is on all of it
+            some = [row for row in some if 0 < int(row["step"]) < int(row["steps"])]
+            x = [float(row["tokens"]) / 1e6 for row in some]
+            axis.plot(x, [float(row[column]) for row in some], label=loss)
         axis.set(ylabel=label, xlabel="million tokens")
     axes[1, 1].set_yscale("log")
-    axes[0, 0].legend(frameon=False)
+    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
     part = out / f"{NAME}.part.png"
     fig.savefig(part, dpi=150)
     plt.close(fig)
     return [part.replace(out / f"{NAME}.png")]
+
+
+def is_done(path: Path) -> bool:
+    """Whether the table of a run has its last step, and its texts are written."""
+    rows = read(path) if path.exists() else []
+    texts = path.with_name(path.name.replace(NAME, TABLES[1], 1)).with_suffix(".txt")
+    return bool(rows) and rows[-1]["step"] == rows[-1]["steps"] and texts.exists()
+
+
+def train_all(
+    losses: Iterable[str], out: Path, checkpoints: Path, minutes: float, options: list[str]
+) -> bool:
+    """Train each in a process of its own until the time is over; whether all are done.
+
+    What fails leaves the others alone, and what was stopped is gone on with.
+    """
+    begin, done = perf_counter(), True
+    for loss in losses:
+        name = Plan(loss).name
+        if is_done(out / f"{NAME}_{name}.csv"):
+            continue
+        left = minutes - (perf_counter() - begin) / 60 - START
+        if left <= 0:
+            return False
+        command = [sys.executable, "-m", "experiments.language_head", "train", "--loss", loss]
+        command += ["--out", str(out), "--checkpoints", str(checkpoints), *options]
+        if math.isfinite(left):
+            command += ["--minutes", f"{left:.3f}"]
+        if (checkpoints / f"{name}.pt").exists():
+            command.append("--resume")
+        try:
+            code = subprocess.run(
+                command,
+                cwd=Path(__file__).parents[1],
+                timeout=60 * (left + START) if math.isfinite(left) else None,
+            ).returncode
+        except subprocess.TimeoutExpired:
+            print(f"{name}: stopped, as the time was over", flush=True)
+            return False
+        if code:
+            print(f"{name}: ended with code {code}", flush=True)
+        done &= is_done(out / f"{NAME}_{name}.csv")
+    return done
 
 
 def run(out: Path) -> list[Path]:
@@ -439,9 +490,8 @@ def run(out: Path) -> list[Path]:
         print("no CUDA device: train --quick runs a tiny model on the CPU")
         return []
     parts = _language_text.FOLDER / "runs"
-    text = full_text(_language_text.FOLDER)
-    for loss in LOSSES:
-        train(Plan(loss), text, parts, _language_text.FOLDER)
+    if not train_all(LOSSES, parts, _language_text.FOLDER, math.inf, []):
+        raise RuntimeError(f"a model was not trained to its end; those that were are in {parts}")
     written = [*merge(parts, out), *plot(out)]
     shutil.rmtree(parts)
     return written
@@ -470,12 +520,21 @@ def main() -> None:
     fit.add_argument("--folder", type=Path, default=folder, help="of the tokens")
     fit.add_argument("--checkpoints", type=Path, default=folder)
     fit.add_argument("--out", type=Path, default=folder / "runs")
+    whole = commands.add_parser(
+        "all", help="train all losses; options that are not its own are those of train"
+    )
+    whole.add_argument("--losses", nargs="+", choices=LOSSES, default=LOSSES)
+    whole.add_argument("--minutes", type=float, default=math.inf, help="of all together")
+    whole.add_argument("--checkpoints", type=Path, default=folder)
+    whole.add_argument("--out", type=Path, default=folder / "runs")
     for name, about in (("merge", "join the tables of runs"), ("plot", "draw the merged table")):
         each = commands.add_parser(name, help=about)
         if name == "merge":
             each.add_argument("runs", type=Path)
         each.add_argument("--out", type=Path, default=RESULTS)
-    given = parser.parse_args()
+    given, options = parser.parse_known_args()
+    if options and given.command != "all":
+        parser.error(f"unrecognized arguments: {' '.join(options)}")
     if given.command == "corpus":
         print(f"written: {_language_text.make(given.folder, given.packages, given.megabytes)}")
     elif given.command == "train":
@@ -488,6 +547,11 @@ def main() -> None:
         )
         text = small_text() if given.quick else full_text(given.folder)
         train(plan, text, given.out, given.checkpoints, given.resume)
+    elif given.command == "all":
+        places = given.out.resolve(), given.checkpoints.resolve()
+        done = train_all(given.losses, *places, given.minutes, options)
+        print("all are done" if done else "not all are done: the same command goes on")
+        sys.exit(0 if done else 1)
     else:
         found = merge(given.runs, given.out) if given.command == "merge" else plot(given.out)
         for path in found:

@@ -1,10 +1,11 @@
-"""torch-struct: Matrix-Tree marginals by a batched inverse (and autograd where it needs it)."""
+"""torch-struct: Matrix-Tree marginals by a batched inverse, charts with autograd."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
 from importlib.metadata import version
+from typing import Any
 
 import numpy as np
 
@@ -15,24 +16,76 @@ def marginals(scores: np.ndarray, multiroot: bool) -> Callable[[], np.ndarray]:
     """Marginals (batch, n, n) of scores [head, dependent], in the type of the scores."""
     from torch_struct import NonProjectiveDependencyCRF
 
-    import torch
-
-    # its diagonal holds the scores of the root
-    table = torch.from_numpy(scores[:, 1:, 1:].copy())
-    table.diagonal(dim1=1, dim2=2).copy_(torch.from_numpy(scores[:, 0, 1:]))
+    table = _rooted(scores)
 
     def run() -> np.ndarray:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             p = NonProjectiveDependencyCRF(table, multiroot=multiroot).marginals.detach().numpy()
-        out = np.zeros(scores.shape, scores.dtype)
-        diagonal = np.arange(p.shape[1])
-        out[:, 0, 1:] = p[:, diagonal, diagonal]
-        out[:, 1:, 1:] = p
-        out[:, diagonal + 1, diagonal + 1] = 0
-        return out
+        return _unrooted(p, scores.dtype)
 
     return run
+
+
+def projective(asked: str) -> Callable[[np.ndarray], Callable[[], np.ndarray]]:
+    """ "marginals" or "argmax" (batch, n, n) of projective trees with any number of root arcs."""
+
+    def prepared(scores: np.ndarray) -> Callable[[], np.ndarray]:
+        from torch_struct import DependencyCRF
+
+        table = _rooted(scores)
+
+        def run() -> np.ndarray:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                # what it writes to must not be a leaf of autograd
+                trees = DependencyCRF(table.clone().requires_grad_() * 1, multiroot=True)
+                return _unrooted(getattr(trees, asked).detach().numpy(), scores.dtype)
+
+        return run
+
+    return prepared
+
+
+def spans(asked: str) -> Callable[[np.ndarray], Callable[[], np.ndarray]]:
+    """ "marginals" or "argmax" (batch, n, n, labels) of binary trees."""
+
+    def prepared(scores: np.ndarray) -> Callable[[], np.ndarray]:
+        from torch_struct import TreeCRF
+
+        import torch
+
+        table = torch.from_numpy(scores)
+
+        def run() -> np.ndarray:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                p: np.ndarray = getattr(TreeCRF(table.clone()), asked).detach().numpy()
+            return p
+
+        return run
+
+    return prepared
+
+
+def _rooted(scores: np.ndarray) -> Any:
+    """Its table, whose diagonal holds the scores of the root."""
+    import torch
+
+    table = torch.from_numpy(scores[:, 1:, 1:].copy())
+    table.diagonal(dim1=1, dim2=2).copy_(torch.from_numpy(scores[:, 0, 1:]))
+    return table
+
+
+def _unrooted(p: np.ndarray, dtype: Any) -> np.ndarray:
+    """Ours, with the root as node 0, from such a table."""
+    batch, m, _ = p.shape
+    out = np.zeros((batch, m + 1, m + 1), dtype)
+    diagonal = np.arange(m)
+    out[:, 1:, 1:] = p
+    out[:, diagonal + 1, diagonal + 1] = 0
+    out[:, 0, 1:] = p[:, diagonal, diagonal]
+    return out
 
 
 def describe() -> str:

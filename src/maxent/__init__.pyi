@@ -196,9 +196,11 @@ from maxent.structured import Alignment as Alignment
 from maxent.structured import Arborescence as Arborescence
 from maxent.structured import Birkhoff as Birkhoff
 from maxent.structured import Chain as Chain
+from maxent.structured import ConstituencyTree as ConstituencyTree
 from maxent.structured import FrankWolfeResult as FrankWolfeResult
 from maxent.structured import HigherOrderChain as HigherOrderChain
 from maxent.structured import Permutahedron as Permutahedron
+from maxent.structured import ProjectiveTree as ProjectiveTree
 from maxent.structured import StructureDistribution as StructureDistribution
 from maxent.structured import Transport as Transport
 from maxent.structured import Tree as Tree

@@ -121,6 +121,16 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise ValueError(f"cannot load {os.fspath(path)!r}: {reason}") from error
 
 
+def as_text(model: Any) -> str:
+    """What :func:`save` writes of a model, on one line."""
+    return json.dumps(_encode(model), allow_nan=False)
+
+
+def of_text(text: str) -> Any:
+    """The model that :func:`as_text` wrote."""
+    return _decode(json.loads(text))
+
+
 def register(
     cls: Class,
     *,

@@ -70,6 +70,14 @@ def test_what_is_wrong_with_a_file_is_told_beside_it(client, folder):
     assert str(folder) not in counts["error"]
 
 
+@pytest.mark.parametrize("path", ["sites.csv", "transects.csv"])
+def test_visits_given_as_records_are_told_where_they_belong(client, path):
+    client.draft(records={"path": path})
+    notes = " ".join(client.get("/api/records")["notes"])
+    assert "records left out" in notes
+    assert "“Surveys and counts”, below, fits them too" in notes
+
+
 def test_files_elsewhere_are_refused(client):
     client.send("/api/visits", {"path": "/etc/passwd"}, status=403)
     client.send("/api/visits", {"path": "none.csv"}, status=404)

@@ -387,7 +387,7 @@ Z = np.arange(6.0)[:, None]
         ),
         (lambda: Source("survey", Z[:, 0], Z[:, 0]), "X must be a table"),
         (lambda: Source("survey", Z, ["a"] * 6), "y must be numbers"),
-        (lambda: Source("survey", Z, None), "y is missing|y needs one number"),
+        (lambda: Source("survey", Z, None), "has no y: give a number for each row"),
         (
             lambda: Source("survey", Z, np.ones(6), effort=np.ones((5, 2))),
             "effort needs a row for each",
@@ -478,11 +478,10 @@ def test_settings_that_make_no_sense_here():
         mx.IntegratedDensity("l").fit([survey()]).predict(X, "count", area=-1)
 
 
-def test_collections_of_dask_are_computed():
-    frames, arrays, pd = needs("dask.dataframe"), needs("dask.array"), needs("pandas")
-    table = pd.DataFrame(X[FEW], columns=["a", "b"])
-    found = arrays.from_array(FOUND[FEW], chunks=40)
-    lazy = Source("survey", frames.from_pandas(table, npartitions=3), found, area=AREA[FEW])
-    assert lazy.X.equals(table)
-    assert np.array_equal(lazy.y, FOUND[FEW])
-    assert np.array_equal(Source("survey", arrays.from_array(X[FEW], chunks=40), found).X, X[FEW])
+def test_what_dask_says_of_rows_in_memory_is_computed():
+    arrays = needs("dask.array")
+    found, areas = (arrays.from_array(x[FEW], chunks=40) for x in (FOUND, AREA))
+    source = Source("survey", X[FEW], found, area=areas)
+    assert not source.in_blocks
+    assert np.array_equal(source.y, FOUND[FEW])
+    assert np.array_equal(source.area, AREA[FEW])

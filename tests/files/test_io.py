@@ -140,6 +140,8 @@ MODELS = [
     mx.HigherOrderChain(2, order=2),
     mx.Alignment(2, 3, band=1),
     mx.Arborescence(4, root="multi"),
+    mx.ProjectiveTree(4, root="multi"),
+    mx.ConstituencyTree(2, n=3),
     mx.Alignment((3, 2), (2, 3)),
     mx.SmoothedMax(mx.Tsallis(1.5), mx.Alignment(2, 3)),
     mx.DistributionEntropy(mx.Tsallis(2.0), mx.Alignment(2, 3)),
@@ -382,6 +384,10 @@ def behaviour(model):
         return model.softmax(np.linspace(-1, 1, model.size))
     if isinstance(model, mx.Arborescence):
         return model.softmax(np.linspace(-1, 1, model.n**2))
+    if isinstance(model, mx.ProjectiveTree):
+        return model.softmax(np.linspace(-1, 1, model.n**2))
+    if isinstance(model, mx.ConstituencyTree):
+        return model.softmax(np.linspace(-1, 1, model.labels * model.n**2))
     if isinstance(model, mx.Alignment):
         return model.softmax(theta)
     if isinstance(model, mx.Birkhoff):

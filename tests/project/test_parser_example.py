@@ -34,6 +34,26 @@ def test_treebanks_are_read(tmp_path) -> None:
         PARSER["read_part"](tmp_path, "yy", "train")
 
 
+def test_trees_without_crossings_share_most_heads() -> None:
+    sentences = PARSER["tiny_treebank"]()
+    vocabulary = PARSER["Vocabulary"](sentences, 1)
+    (batch,) = vocabulary.batches(sentences, 1000, "cpu")
+    heads = PARSER["without_crossings"](batch).heads
+    same = (heads == batch.heads)[:, 1:].all(dim=1).tolist()
+    assert same == [True, True, True, True, False]  # the last one is not projective
+    assert int((heads[4] != batch.heads[4]).sum()) == 1
+
+
+@pytest.mark.slow
+def test_a_projective_parser_learns() -> None:
+    tiny = PARSER["tiny_treebank"]()[:4]
+    parts = {"train": tiny, "dev": tiny, "test": tiny}
+    small = {"lr": 1e-2, "least": 1, "hidden": 20, "dropout": 0.0, "projective": True}
+    found = PARSER["train"]("crf", parts, 25, 100, **small)
+    assert found["test"] > 0.9
+    assert "test, other trees" in found
+
+
 def test_batches_are_padded() -> None:
     sentences = PARSER["tiny_treebank"]()
     vocabulary = PARSER["Vocabulary"](sentences, 1)

@@ -9,6 +9,8 @@ import pytest
 
 import maxent as mx
 from maxent import species
+from maxent.species.input.layers.geodesy import cell_areas
+from maxent.species.input.layers.grid import Grid, Window
 from maxent.species.input.layers.layers import Layers
 from maxent.species.input.records.occurrences import NO_DATE, NO_TIME, Occurrences
 from maxent.species.input.times.dated_layers import DatedLayers, matched
@@ -684,6 +686,92 @@ def test_change_compares_times(fitted, tmp_path, run):
         bad = run("change", *args, "-o", tmp_path / "bad")
         assert bad.exit_code == 1
         assert why in _said(bad.output)
+
+
+@pytest.fixture(scope="module")
+def banded(moving, tmp_path_factory):
+    """A fit in time with intervals."""
+    from typer.testing import CliRunner
+
+    from maxent import cli
+
+    out = tmp_path_factory.mktemp("banded") / "out"
+    args = ["fit", moving / "records.csv", moving / "layers", "--date-column", "auto", *FAST]
+    asked = ["--background", 1000, "--intervals", "laplace", "--threshold", "0.5", "-o", out]
+    done = CliRunner().invoke(cli.main, [str(a) for a in [*args, *asked]])
+    assert done.exit_code == 0, done.output
+    return out
+
+
+def _drawn_maps(out, years):
+    """Cloglog of the drawn maps of some times, (times, cells, maps), by the formula."""
+    from maxent.species.fitting.model import load_model
+    from maxent.species.judging import bands
+
+    density = load_model(out).density
+    found = []
+    for year in years:
+        rows = np.column_stack([_warmth(year).ravel(), _rain().ravel()]).astype(np.float32)
+        table = pd.DataFrame(rows, columns=["warmth", "rain"])[list(density.schema.names)]
+        cells = density.schema.read(table)
+        eta = density.uncertainty.exponents(density, cells, bands.DRAWS, bands._SEED, True)
+        found.append(-np.expm1(-np.exp(eta)))
+    return np.array(found)
+
+
+def test_trends_have_intervals(banded, moving, tmp_path, run):
+    found = mx.load(banded / "result.json").over_time
+    low, trend, high = (
+        _read(banded / "times" / f"{name}.tif") for name in ("trend_lower", "trend", "trend_upper")
+    )
+    assert (low <= trend).all()
+    assert (trend <= high).all()
+    drawn, years = _drawn_maps(banded, YEARS), np.array([row["year"] for row in found.rows])
+    slopes = np.polyfit(years - years.mean(), drawn.reshape(len(years), -1), 1)[0]
+    ends = np.quantile(slopes.reshape(drawn.shape[1:]), (0.05, 0.95), axis=1)
+    np.testing.assert_allclose(low.ravel(), np.minimum(ends[0], trend.ravel()), atol=1e-5)
+    np.testing.assert_allclose(high.ravel(), np.maximum(ends[1], trend.ravel()), atol=1e-5)
+    sure = [float((low > 0).mean()), float((high < 0).mean())]
+    assert [found.slopes["surely_rising"], found.slopes["surely_falling"]] == pytest.approx(sure)
+    means = np.polyfit(years - years.mean(), drawn.mean(axis=1), 1)[0]
+    assert found.ends["mean"] == pytest.approx(np.quantile(means, (0.05, 0.95)), rel=1e-4)
+    least, most = found.ends["suitable_km2"]
+    assert least < found.slopes["suitable_km2"] < most
+    assert f"({least:+,.0f} to {most:+,.0f})" in found.describe()
+    assert "by their whole interval" in (banded / "report.html").read_text()
+    assert found.files["trend_lower"] == "times/trend_lower.tif"
+    with rasterio.open(banded / "times" / "trend_lower.tif") as file:
+        assert file.tags()["LEVEL"] == "0.9"
+    plain = run("project", banded, moving / "layers", "-o", tmp_path / "p", "--no-intervals",
+                "--no-similarity")  # fmt: skip
+    assert plain.exit_code == 0, plain.output
+    assert (tmp_path / "p" / "trend.tif").exists()
+    assert not (tmp_path / "p" / "trend_lower.tif").exists()
+
+
+def test_change_of_times_has_intervals(banded, moving, tmp_path, run):
+    times = ["--time", 2001, "--time", 2009, "--time", 2012]
+    done = run("change", banded, *times, "-o", tmp_path / "change")
+    assert done.exit_code == 0, done.output
+    rows = pd.read_csv(tmp_path / "change" / "range_change.csv")
+    assert rows["scenario"].tolist() == [2009, 2012]
+    assert (rows["change_percent_low"] <= rows["change_percent"]).all()
+    assert (rows["change_percent"] <= rows["change_percent_high"]).all()
+    first, last = (maps >= 0.5 for maps in _drawn_maps(banded, (2001, 2012)))
+    with rasterio.open(tmp_path / "change" / "change_2012.tif") as file:
+        areas = cell_areas(Grid(file.crs.to_wkt(), tuple(file.transform)[:6], W, H))
+    km2 = areas.read(Window(0, 0, H, W)).ravel()
+    lost = np.quantile(km2 @ (first & ~last), (0.05, 0.95))
+    assert rows["lost_km2_low"][1] == pytest.approx(min(lost[0], rows["lost_km2"][1]), rel=1e-6)
+    assert rows["lost_km2_high"][1] == pytest.approx(max(lost[1], rows["lost_km2"][1]), rel=1e-6)
+    (moving / "layers" / "warmth_2012.tif").rename(tmp_path / "away.tif")
+    try:
+        done = run("change", banded, *times, "-o", tmp_path / "again")
+    finally:
+        (tmp_path / "away.tif").rename(moving / "layers" / "warmth_2012.tif")
+    assert done.exit_code == 0, done.output
+    assert "intervals of the change are not known" in _said(done.output)
+    assert "lost_km2_low" not in pd.read_csv(tmp_path / "again" / "range_change.csv")
 
 
 def test_one_time_is_open_at_once(moving, monkeypatch):

@@ -1,6 +1,8 @@
 """`--intervals`: maps, areas, range change, numbers and places, and what has none."""
 
+import base64
 import csv
+import gzip
 import json
 
 import numpy as np
@@ -95,6 +97,18 @@ def test_maps_lie_between_their_ends(fitted, several):
         assert (low <= value).all()
         assert (value <= high).all()
         assert (low < high).mean() > 0.9
+
+
+def _packed(values):
+    return np.frombuffer(gzip.decompress(base64.b64decode(values["values"])), "<f4")
+
+
+def test_the_report_knows_the_interval_of_each_place(fitted):
+    page = (fitted[0] / "report.html").read_text()
+    told = json.loads(page.split('id="map-data">')[1].split("</script>")[0])
+    for end, packed in zip(ENDS, told["ends"], strict=True):
+        with rasterio.open(fitted[0] / "maps" / f"cloglog_{end}.tif") as file:
+            np.testing.assert_allclose(_packed(packed), file.read(1).ravel(), rtol=1e-5)
 
 
 def test_curves_lie_in_their_bands(fitted, several):

@@ -115,6 +115,30 @@ def test_text_that_is_no_name_leaves_one_species(tmp_path):
 # -- absences ------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("name", ["individualCount", "count", "Abundance"])
+def test_records_that_count_nothing_are_no_presences(tmp_path, name):
+    counts = ["3", "0", "", "0.0", "many", "1"]
+    rows = [f"a,{i},{i},{value}" for i, value in enumerate(counts)]
+    path = _table(tmp_path / "counted.csv", f"species,lon,lat,{name}", rows)
+    records = read_occurrences(path)
+    assert records.x.tolist() == [0.0, 2.0, 4.0, 5.0]
+    assert records.absences.x.tolist() == [1.0, 3.0]
+    assert f"2 of 6 records left out, as column {name!r} counts 0 there" in records.notes[0]
+    assert len(read_occurrences(path, presence="none")) == 6
+    said = _table(tmp_path / "said.csv", f"species,lon,lat,{name},pa", [f"{r},1" for r in rows])
+    assert len(read_occurrences(said)) == 6  # another column says what is a presence
+    zeros = _table(tmp_path / "zeros.csv", f"species,lon,lat,{name}", ["a,1,1,0", "a,2,2,0"])
+    with pytest.raises(ValueError, match=f"none of 2 records is a presence, as column '{name}'"):
+        read_occurrences(zeros)
+
+
+def test_a_column_that_may_number_the_rows_is_no_count(tmp_path):
+    rows = [f"a,{i},{i},{i}" for i in range(4)]
+    for name in ("n", "number"):
+        path = _table(tmp_path / f"{name}.csv", f"species,lon,lat,{name}", rows)
+        assert len(read_occurrences(path)) == 4
+
+
 @pytest.mark.parametrize(
     ("header", "present", "absent"),
     [

@@ -190,12 +190,22 @@ def test_empty_batch_and_one_node() -> None:
 
 
 ZERO = torch.zeros(2, 3, 3)
+GAP = torch.tensor([[True, True, False], [True, False, True]])
 BAD = [
     (lambda: mts.arborescence_marginals(torch.zeros(2, 3)), ValueError, r"\(\.\.\., n, n\)"),
     (lambda: mts.arborescence_marginals(ZERO.long()), TypeError, "floating"),
     (lambda: mts.arborescence_marginals(ZERO, torch.tensor([3])), ValueError, "one per graph"),
     (lambda: mts.arborescence_argmax(ZERO, torch.tensor([3, 4])), ValueError, "from 1 to 3"),
-    (lambda: mts.arborescence_argmax(ZERO, torch.tensor([3, 0])), ValueError, "got one of 0"),
+    (lambda: mts.arborescence_argmax(ZERO, ZERO[:, 0] == 0, "x"), ValueError, "root"),
+    (lambda: mts.ArborescenceLoss("crf", cost=1.0), ValueError, "not in 'crf'"),
+    (lambda: mts.ArborescenceLoss("hinge", cost=-1.0), ValueError, "finite number >= 0"),
+    (lambda: mts.arborescence_marginals(ZERO, GAP), ValueError, "row 1 has a gap"),
+    (lambda: mts.arborescence_marginals(ZERO, GAP[0]), ValueError, "one per graph, or a mask"),
+    (
+        lambda: mts.arborescence_argmax(ZERO, torch.tensor([3, 0])),
+        ValueError,
+        "root included, got 0 to 3",
+    ),
     (lambda: mts.arborescence_marginals(ZERO * torch.nan), ValueError, "NaN"),
     (
         lambda: mts.arborescence_log_partition(ZERO.masked_fill(torch.eye(3) == 0, -np.inf)),
@@ -226,3 +236,81 @@ BAD = [
 def test_bad_input_is_explained(call, error, message) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+# -- second derivatives of marginals, 16 bits, masks, costs ----------------------------------------
+
+
+def enumerated(scores, root):
+    """Marginals of one graph as a mean over all trees: differentiable as often as one likes."""
+    n = len(scores)
+    trees = torch.from_numpy(Arborescence(root=root).vertices(n * n)).reshape(-1, n * n)
+    p = torch.softmax(trees @ scores.reshape(-1), 0)
+    return (p @ trees).reshape(n, n)
+
+
+def bends(marginals, scores):
+    """A second derivative of every entry of the marginals."""
+    scores = scores.clone().requires_grad_()
+    n = scores.shape[-1]
+    weights = torch.arange(n * n, dtype=scores.dtype).reshape(n, n).cos()
+    (slope,) = torch.autograd.grad((marginals(scores) * weights).sum(), scores, create_graph=True)
+    (bend,) = torch.autograd.grad((slope * weights.sin()).sum(), scores)
+    return bend
+
+
+@pytest.mark.parametrize("root", ["single", "multi"])
+@pytest.mark.parametrize("far", [0.0, 30.0, 1000.0, 1e5])
+def test_second_derivatives_of_marginals_at_every_scale(root, far):
+    scores = torch.randn(2, 4, 4, dtype=torch.float64)
+    scores[0, 0, 1:] -= far  # the other nodes hold each other by far more than the root does
+    scores[1, 1:, 2] += far
+    right = torch.stack([bends(lambda x: enumerated(x, root), each) for each in scores])
+    mine = bends(lambda x: mts.arborescence_marginals(x, root=root), scores)
+    torch.testing.assert_close(mine, right, rtol=1e-9, atol=1e-9)
+
+
+def test_second_derivatives_of_the_shortest_graphs():
+    scores, lengths = torch.randn(3, 4, 4, dtype=torch.float64), torch.tensor([1, 4, 2])
+    mine = bends(lambda x: mts.arborescence_marginals(x, lengths), scores)
+    assert (mine[0] == 0).all()
+    assert (mine[2].abs() < 1e-12).all()
+    torch.testing.assert_close(mine[1], bends(lambda x: enumerated(x, "single"), scores[1]))
+    one = bends(mts.arborescence_marginals, torch.randn(2, 1, 1, dtype=torch.float64))
+    assert torch.equal(one, torch.zeros(2, 1, 1, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("kind", ["crf", "sparsemap", "hinge", "perceptron"])
+def test_losses_of_16_bits_are_float32(dtype, kind):
+    scores = (20 * torch.randn(2, 6, 6)).to(dtype).requires_grad_()
+    heads = torch.tensor([[0, 0, 1, 2, 3, 4]] * 2)
+    loss = mts.ArborescenceLoss(kind, reduction="none")(scores, heads)
+    exact = mts.ArborescenceLoss(kind, reduction="none")(scores.detach().double(), heads)
+    assert loss.dtype == torch.float32
+    torch.testing.assert_close(loss.double(), exact, rtol=1e-6, atol=1e-5)
+    loss.sum().backward()
+    assert scores.grad.dtype == dtype
+    assert mts.arborescence_log_partition(scores).dtype == torch.float32
+    assert mts.arborescence_marginals(scores).dtype == dtype
+
+
+def test_masks_are_lengths():
+    scores, lengths = torch.randn(2, 4, 4), torch.tensor([4, 2])
+    mask = torch.arange(4) < lengths[:, None]
+    for function in (mts.arborescence_marginals, mts.arborescence_argmax):
+        assert torch.equal(function(scores, mask), function(scores, lengths))
+
+
+def test_the_cost_of_a_wrong_head():
+    scores, heads = torch.randn(2, 4, 4), torch.tensor([[0, 0, 1, 1], [0, 2, 0, 2]])
+    loss = mts.ArborescenceLoss("hinge", cost=2.5)
+    right = mts.arborescence_hinge_loss(scores, heads, cost=2.5)
+    assert torch.equal(loss(scores, heads), right)
+    assert "cost=2.5" in repr(loss)
+    trees = torch.from_numpy(Arborescence().vertices(16)).reshape(-1, 4, 4).float()
+    gold = torch.zeros(2, 4, 4).scatter_(1, heads[:, None], 1.0)
+    gold[:, :, 0] = 0
+    costs = 2.5 * (3 - torch.einsum("thd,bhd->bt", trees, gold))
+    best = (torch.einsum("thd,bhd->bt", trees, scores) + costs).amax(1)
+    torch.testing.assert_close(right, (best - (scores * gold).sum((1, 2))).mean())

@@ -12,6 +12,7 @@ from torch.nn.functional import linear  # noqa: E402
 
 import maxent.torch as mt  # noqa: E402
 from maxent.torch.head import _dense, _rows  # noqa: E402
+from maxent.torch.head import loss as head_loss  # noqa: E402
 
 ALPHAS = (1.0, 1.05, 1.3, 1.5, 2.0, 3.0)
 cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
@@ -24,9 +25,10 @@ ROUNDING = {torch.float64: 1e-12, torch.float32: 5e-6, torch.bfloat16: 8e-3, tor
 
 
 @pytest.fixture(params=PLACES)
-def device(request):
-    """Each backend, on its device."""
+def device(request, monkeypatch):
+    """Each backend, on its device; few rows are solved as many are."""
     name, kind = request.param
+    monkeypatch.setattr(head_loss, "FEW", {})
     with mt.backend(name):
         yield kind
 
@@ -138,6 +140,61 @@ def test_rows_of_small_and_large_support_together(device):
         )
         right, wide = reference(given, target, 1.5, reduction=reduction)
         assert_same(loss, given, right, wide, torch.float32)
+
+
+@pytest.mark.parametrize("entropy", ["shannon", 1.5, mt.NormEntropy(2.0)])
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_few_rows(entropy, reduction, monkeypatch):
+    """All their scores at once, as on CUDA: the same losses, gradients and errors."""
+    monkeypatch.setattr(head_loss, "FEW", {"cpu": 20})
+    given = layer()
+    for x in given:
+        x.data = x.data.bfloat16()
+    hidden, weight, bias = given
+    target = torch.randint(50, (4, 5))
+    target[1, 3] = -100
+    asked = []
+    whole = head_loss.fenchel_young_loss
+    monkeypatch.setattr(
+        head_loss, "fenchel_young_loss", lambda *a, **k: asked.append(a) or whole(*a, **k)
+    )
+    loss = mt.linear_fenchel_young_loss(
+        hidden.reshape(4, 5, 8), weight, target, entropy, bias, reduction=reduction
+    )
+    assert len(asked) == 1
+    right, wide = reference(given, target.flatten(), entropy, reduction=reduction)
+    assert loss.dtype == torch.float32
+    assert_same(loss.flatten() if loss.ndim else loss, given, right, wide, torch.bfloat16)
+    with pytest.raises(IndexError, match="label 50"):
+        mt.linear_fenchel_young_loss(hidden, weight, torch.full((20,), 50), entropy)
+    with pytest.raises(ValueError, match="needs labels of shape"):
+        mt.linear_fenchel_young_loss(hidden, weight, target, entropy)
+    smoothed = mt.linear_fenchel_young_loss(
+        hidden, weight, target.flatten(), 1.5, reduction=reduction, label_smoothing=0.1
+    )
+    assert smoothed.isfinite().all()
+    assert len(asked) == 2  # that with the label out of range, and not this one
+
+
+@cuda
+@pytest.mark.parametrize("classes", [3001, 33001])  # rows in registers, and longer ones
+@pytest.mark.parametrize("alpha", [1.0, 1.5, 2.0])
+@pytest.mark.parametrize("flat", [0, 40, 300])
+def test_odd_class_counts(classes, alpha, flat, monkeypatch):
+    """Products in parts, columns to spare, residuals in the place of scores."""
+    monkeypatch.setattr(_dense, "ROOM", 128 * 2 * classes)
+    hidden, weight, bias = layer(300, 64, classes)
+    hidden.data[:flat] *= 1e-3
+    bias.data *= 1e-3
+    given = [x.detach().to("cuda", torch.bfloat16).requires_grad_() for x in (hidden, weight, bias)]
+    target = torch.randint(classes, (300,), device="cuda")
+    target[7] = -100
+    loss = mt.linear_fenchel_young_loss(*given[:2], target, alpha, given[2])
+    right, wide = reference(given, target, alpha)
+    assert_same(loss, given, right, wide, torch.bfloat16)
+    target[3], target[299] = classes, classes + 1
+    each = mt.linear_fenchel_young_loss(*given[:2], target, alpha, given[2], reduction="none")
+    assert each.isnan().nonzero()[:, 0].tolist() == [3, 299]
 
 
 @pytest.mark.parametrize("spread", [3.0, 1e-3])

@@ -11,7 +11,7 @@ torch = needs("torch")
 if not torch.distributed.is_available():
     pytest.skip("this torch has no torch.distributed", allow_module_level=True)
 
-from shards_of_the_head import cases, failures, run  # noqa: E402
+from shards_of_the_head import cases, failures, mesh_failures, run, run_on_devices  # noqa: E402
 
 import maxent.torch as mt  # noqa: E402
 
@@ -37,12 +37,40 @@ def test_as_on_one_device(size, found):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(
+    not (torch.cuda.is_available() and torch.distributed.is_nccl_available()),
+    reason="there is no CUDA device with NCCL",
+)
+def test_on_all_devices(tmp_path):
+    world = torch.cuda.device_count()
+    with multiprocessing.get_context("spawn").Pool(world) as pool:
+        given = [(rank, world, str(tmp_path / "store")) for rank in range(world)]
+        for errors in pool.starmap_async(run_on_devices, given, chunksize=1).get(300):
+            for name, error, _ in errors:
+                assert error <= 2e-5, name
+
+
+@pytest.mark.slow
 def test_errors_in_words_in_every_process(found):
     for rank in range(2):
         errors = found[rank]["failures"]
         for name, _, said in failures():
             assert any(words in errors[name] for words in said), (rank, name, errors[name])
         assert errors["one process"] == ""
+
+
+@pytest.mark.slow
+def test_chunks_with_sharded_parameters_and_with_a_shared_head(found):
+    for rank in range(2):
+        assert set(found[rank]["chunks"]) == {"fsdp", "shared"}
+        assert max(found[rank]["chunks"].values()) < 2e-6
+
+
+@pytest.mark.slow
+def test_meshes_that_cannot_be_in_every_process(found):
+    for rank in range(2):
+        for name, _, said in mesh_failures():
+            assert said in found[rank]["meshes"][name], (rank, name, found[rank]["meshes"][name])
 
 
 @pytest.mark.slow

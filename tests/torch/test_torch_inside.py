@@ -40,6 +40,12 @@ LAYERS = {
     "chain": (mx.Chain(2), 14, _chain),
     "alignment": (mx.Alignment(3, 2), 6, _tables(mts.alignment_marginals, 3, 2)),
     "trees": (mx.Arborescence(), 16, _tables(mts.arborescence_marginals, 4, 4)),
+    "projective trees": (mx.ProjectiveTree(), 16, _tables(mts.projective_marginals, 4, 4)),
+    "constituents": (
+        mx.ConstituencyTree(),
+        9,
+        lambda x: mts.constituency_marginals(x.reshape(-1, 3, 3, 1)).flatten(1),
+    ),
     "sparse trees": (mx.Arborescence(), 9, _tables(mts.arborescence_sparsemap, 3, 3)),
     "matching": (mx.Birkhoff(), 9, _tables(mts.matching, 3, 3)),
     "sinkhorn": (mx.Birkhoff(), 9, _tables(mts.sinkhorn, 3, 3)),

@@ -60,6 +60,38 @@ def test_merged_tables(tmp_path):
     assert language_head.plot(tmp_path)[0].exists()
 
 
+def test_what_fails_or_is_done_leaves_the_others_alone(tmp_path, monkeypatch):
+    """Each loss is a process, gone on with where it has a checkpoint."""
+    asked = []
+
+    class Ended:
+        def __init__(self, returncode):
+            self.returncode = returncode
+
+    def process(command, **_):
+        loss = command[command.index("--loss") + 1]
+        asked.append((loss, "--resume" in command, "--compile" in command))
+        if loss == "learned":
+            return Ended(1)
+        plan = language_head.Plan(loss)
+        (tmp_path / f"language_head_{plan.name}.csv").write_text("step,steps\n6,6\n")
+        (tmp_path / f"language_head_samples_{plan.name}.txt").write_text("text")
+        return Ended(0)
+
+    monkeypatch.setattr(language_head.subprocess, "run", process)
+    (tmp_path / "sparsemax_0.pt").touch()
+    given = tmp_path, tmp_path, math.inf, ["--compile"]
+    assert not language_head.train_all(language_head.LOSSES, *given)
+    first = [(loss, loss == "sparsemax", True) for loss in language_head.LOSSES]
+    assert asked == first
+    assert not language_head.train_all(language_head.LOSSES, *given)
+    assert asked == [*first, ("learned", False, True)]
+    assert language_head.train_all(("softmax", "sparsemax"), *given)
+    late = tmp_path, tmp_path, language_head.START / 2, []
+    assert not language_head.train_all(("learned",), *late)
+    assert len(asked) == len(first) + 1
+
+
 def test_all_losses_see_the_same_tokens_each_once():
     starts = np.concatenate([model.windows(32, 1000, 3, step, 5) for step in range(6)])
     again = np.concatenate([model.windows(32, 1000, 3, step, 10) for step in range(3)])

@@ -518,3 +518,44 @@ def test_every_engine_of_a_table_is_there(layer):
     assert set(engines) == {"numba", "triton", "plain"}
     for name in engines.values():
         assert importlib.util.find_spec(f"{room}.{name}") is not None, name
+
+
+def test_masks_are_lengths():
+    mask = torch.arange(4) < LENGTHS[:, None]
+    nodes, transitions, *_ = sequences("shared")
+    squares, tags = normal(3, 4, 4), torch.zeros(3, 4, dtype=torch.int64)
+    for function in (
+        lambda given: ms.chain_log_partition(nodes, transitions, given),
+        lambda given: ms.chain_hinge_loss(nodes, transitions, tags, given),
+        lambda given: ms.alignment_marginals(squares, given, given.flip(0)),
+        lambda given: ms.soft_dtw(nodes, nodes, x_lengths=given),
+        lambda given: ms.matching(squares, lengths=given),
+        lambda given: ms.matching_loss(squares, tags, lengths=given),
+    ):
+        assert torch.equal(function(mask), function(LENGTHS))
+    gap = torch.tensor([[True, False, True, True]] * 3)
+    with pytest.raises(ValueError, match="mask of row 0 has a gap"):
+        ms.chain_log_partition(nodes, transitions, gap)
+    with pytest.raises(ValueError, match=r"has the shape \(3, 4\)"):
+        ms.chain_log_partition(nodes, transitions, mask[:, :3])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_losses_and_log_partitions_of_16_bits_are_float32(dtype):
+    nodes, transitions = 9 * normal(3, 4, 3).to(dtype), normal(3, 3).to(dtype)
+    squares, tags = 9 * normal(3, 4, 4).to(dtype), torch.zeros(3, 4, dtype=torch.int64)
+    plans, point = torch.full((3, 4, 4), 0.25), torch.tensor([[1.0, 1.0, 0.0, 0.0]] * 3)
+    for function, scores in [
+        (lambda x: ms.crf_loss(x, transitions.to(x.dtype), tags, reduction="none"), nodes),
+        (lambda x: ms.chain_hinge_loss(x, transitions.to(x.dtype), tags, reduction="none"), nodes),
+        (ms.alignment_log_partition, squares),
+        (lambda x: ms.soft_dtw(x, x.flip(1)), nodes),
+        (lambda x: ms.transport_loss(x, plans, reduction="none"), squares),
+        (lambda x: ms.matching_loss(x, tags, regularization="kl", reduction="none"), squares),
+        (lambda x: ms.sparsemap_loss(mx.KSubset(2), x, point, "none"), squares[:, 0]),
+        (lambda x: ms.log_partition(mx.KSubset(2), x), squares[:, 0]),
+    ]:
+        value = function(scores)
+        assert value.dtype == torch.float32
+        right = function(scores.double())
+        torch.testing.assert_close(value.double(), right, rtol=2e-6, atol=2e-5)

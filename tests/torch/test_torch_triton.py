@@ -93,6 +93,8 @@ class Compiler:
         ("bfloat16", 1.01, 1000, False),
         ("bfloat16", 1.33, 50000, True),
         ("float32", 3.0, 50000, False),
+        ("bfloat16", 1.5, 32000, "in place"),
+        ("bfloat16", 1.0, 50000, "in place"),
     ],
 )
 def test_kernels_compile_for_a_device(dtype, alpha, columns, loss, monkeypatch):
@@ -107,7 +109,8 @@ def test_kernels_compile_for_a_device(dtype, alpha, columns, loss, monkeypatch):
     x = torch.zeros(2, columns, dtype=getattr(torch, dtype))
     alpha = torch.tensor(alpha) if isinstance(alpha, list) else alpha
     if loss:
-        _triton.tsallis_loss(x, torch.tensor([0, 1]), alpha, share=torch.tensor(2))
+        place = {"in_place": loss == "in place"}
+        _triton.tsallis_loss(x, torch.tensor([0, 1]), alpha, share=torch.tensor(2), **place)
     else:
         _triton.tsallis_map(x, alpha)
     used = {name: compiler.programs for name, compiler in compilers.items() if compiler.programs}

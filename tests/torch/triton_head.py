@@ -14,9 +14,11 @@ from triton_kernels import _half_the_time  # noqa: F401
 
 import maxent.torch as mt
 import torch
-from maxent.torch.head import _rows, _sparse, _triton_head, _triton_products
+from maxent.torch.head import _dense, _rows, _sparse, _triton_head, _triton_products
+from maxent.torch.head._aligned import aligned
+from maxent.torch.maps import _dispatch, _triton
 
-SMALL = {"_ROOM": 6 * 64, "_CLASSES": 16, "_SHORT": 32, "KEPT": 32, "_TILE": (4, 8, 1)}
+SMALL = {"_ROOM": 6 * 64 * 4, "_CLASSES": 16, "_SHORT": 32, "KEPT": 32, "_TILE": (4, 8, 1)}
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +71,38 @@ def test_proportions_one_by_one(sparse_grad):
     )
     right, wide = reference(given, target, 1.5, reduction="none")
     assert_same(loss, given, right, wide, torch.float32)
+
+
+@pytest.fixture
+def _whole_rows_in_place(monkeypatch):
+    """Residuals of whole rows take the place of their scores, as on CUDA."""
+
+    def shared_loss(x, target, share, kind, parameter, ignore, check, in_place):
+        assert in_place
+        return _triton.tsallis_loss(x, target, parameter, ignore, share, in_place)
+
+    monkeypatch.setattr(_dispatch, "shared_loss", shared_loss)
+    monkeypatch.setattr(_dispatch, "fuses", lambda x, kind, parameter: x.dtype != torch.float64)
+    monkeypatch.setattr(_dense, "_room", lambda h, classes, _: h.new_empty(1, aligned(classes)))
+    monkeypatch.setattr(_dense, "ROOM_ON_CPU", 3 * 43 * 4)
+    monkeypatch.setattr(_dense, "FEWEST", 1)
+
+
+@pytest.mark.usefixtures("_whole_rows_in_place")
+@pytest.mark.parametrize(("alpha", "spread"), [(1.5, 0.02), (1.0, 3.0), (2.0, 0.02)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_whole_rows_in_place(alpha, spread, bias):
+    given = layer(8, 20, 43, spread)[: 2 + bias]
+    target = torch.randint(43, (8,))
+    target[1] = -100
+    settings = {"bias": given[2] if bias else None}
+    loss = mt.linear_fenchel_young_loss(*given[:2], target, alpha, **settings)
+    right, wide = reference(given, target, alpha)
+    assert_same(loss, given, right, wide, torch.float32)
+    target[2:4] = torch.tensor([43, 47])  # just beyond the classes, and among the columns to spare
+    settings |= {"reduction": "none", "check": False}
+    each = mt.linear_fenchel_young_loss(*given[:2], target, alpha, **settings)
+    assert each.isnan().nonzero()[:, 0].tolist() == [2, 3]
 
 
 @pytest.mark.parametrize("used", [2, 0])

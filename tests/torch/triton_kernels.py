@@ -104,6 +104,10 @@ def test_losses_and_gradients(plan, alpha):
     assert (gradient.double() - expected)[rows].abs().max() < 1e-6
     assert not loss[2:].any()  # a row without scores, and a label to ignore
     assert not gradient[2:].any()
+    same, there = _triton.tsallis_loss(x, target, alpha, in_place=True)
+    assert there is x
+    assert torch.equal(same, loss)
+    assert torch.equal(there, gradient)
 
 
 def test_losses_of_broken_rows_are_nan(plan):

@@ -39,6 +39,7 @@ interface Embedded {
   base: number;
   maps: { kind: string; label: string; values: Packed }[];
   variables: Variable[];
+  ends: [Packed, Packed] | null; // of intervals
   mess: Packed | null;
   most_dissimilar: Packed | null;
   exdet: Packed | null;
@@ -140,6 +141,7 @@ function View({ data }: { data: Embedded }): JSX.Element {
     const one = async (name: string, packed: Packed | null): Promise<number | null> =>
       packed ? (await raster(name, packed))[cell]! : null;
     const which = await one("mod", data.most_dissimilar);
+    const ends = data.ends ? [await one("lower", data.ends[0]), await one("upper", data.ends[1])] : null;
     const values = new Map(shares.map((share) => [share.variable, Number(share.value)]));
     setWhy({
       known: true,
@@ -153,7 +155,7 @@ function View({ data }: { data: Embedded }): JSX.Element {
       mess: await one("mess", data.mess),
       most_dissimilar: which == null || which < 0 ? null : data.variables[which]!.name,
       exdet: await one("exdet", data.exdet),
-      intervals: {},
+      intervals: ends ? { cloglog: ends as [number, number] } : {},
       curves: data.responses.map((curve) => {
         const at = values.get(curve.variable)!;
         return { variable: curve.variable, x: at, y: curve.categorical ? null : onCurve(curve, at) };

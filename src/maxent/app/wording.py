@@ -77,6 +77,7 @@ _VISITS = {
 _COMMANDS = {
     "`maxent evaluate`": "“Test it on other records”, under a result,",
     "`maxent fit --kind survey`": "“Surveys and counts”, below,",
+    "`maxent fit --kind counts`": "“Surveys and counts”, below,",
 }
 # of these classes the page has all fields, of the others those above
 _WHOLE = (Settings,)

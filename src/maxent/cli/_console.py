@@ -18,6 +18,7 @@ from rich.text import Text
 from maxent._support.compiling import switches
 from maxent._support.interrupts import held_back, insisted
 from maxent._support.terminal import FAILED, INTERRUPTED, in_words, printable
+from maxent.cli._answers import asked, complained
 
 settings = {"debug": False}
 
@@ -30,13 +31,20 @@ class _Plain(Console):
 
 
 def console(stderr: bool = False) -> Console:
-    """Made at each use: tests and pipes change the streams. No wrapping off a terminal."""
-    made = _Plain(stderr=stderr, highlight=False)
-    return made if made.is_terminal else _Plain(stderr=stderr, highlight=False, width=200)
+    """Made at each use: tests and pipes change the streams. No wrapping off a terminal.
+
+    Nothing but its answer goes to a program that asked for JSON.
+    """
+    silent = asked() and not stderr
+    made = _Plain(stderr=stderr, highlight=False, quiet=silent)
+    if made.is_terminal:
+        return made
+    return _Plain(stderr=stderr, highlight=False, width=200, quiet=silent)
 
 
 def complain(text: str) -> None:
     """One line on standard error."""
+    complained(text)
     console(stderr=True).print(f"[bold red]error:[/] {escape(text)}", soft_wrap=True)
 
 

@@ -18,6 +18,7 @@ from maxent._support.compiling import switches
 from maxent._support.progress import Progress as LogLines
 from maxent._support.progress import tell_event
 from maxent._support.terminal import CAUTION, PARTLY
+from maxent.cli._answers import answer, noted
 from maxent.cli._console import compiling_words, complain, console
 
 _TOLD = ("species", "status", "folder", "n_records", "auc", "test_auc", "gap", "seconds", "error")
@@ -62,6 +63,7 @@ class Screen:
     def note(self, text: str) -> None:
         """A line above the bar."""
         tell_event("note", text=text)
+        noted([text])
         if not self._quiet:
             show_notes([text], self._bar.console)
 
@@ -87,7 +89,9 @@ class Screen:
 
 def show_notes(notes: Iterable[str], screen: Console) -> None:
     """One line each; a caution stands out."""
-    for note in notes:
+    told = list(notes)
+    noted(told)
+    for note in told:
         loud = note.startswith(CAUTION)
         word = "[bold red]caution:[/]" if loud else "[yellow]note:[/]"
         screen.print(f"{word} {escape(note.removeprefix(CAUTION))}", soft_wrap=True)
@@ -98,14 +102,17 @@ def conclude(rows: Sequence[dict[str, Any]], out: Path, notes: Iterable[str], qu
     failed = [row for row in rows if row["status"] != "ok"]
     for row in failed:
         complain(f"{row['species']}: {row['error']}")
+    fitted = [row for row in rows if row["status"] == "ok"]
+    loose = [
+        f"{row['species']}: solved to a gap of {row['gap']:.0e} only; see its report"
+        for row in fitted
+        if row["gap"] > _LOOSE
+    ]
+    told = list(dict.fromkeys([*notes, *_notes_of(fitted), *loose]))
+    page = out / ("report.html" if len(rows) == 1 else "index.html")
+    noted(told)
+    answer({"out": out, "page": page, "species": list(rows)}, [page] if fitted else [])
     if not quiet:
-        fitted = [row for row in rows if row["status"] == "ok"]
-        loose = [
-            f"{row['species']}: solved to a gap of {row['gap']:.0e} only; see its report"
-            for row in fitted
-            if row["gap"] > _LOOSE
-        ]
-        told = list(dict.fromkeys([*notes, *_notes_of(fitted), *loose]))
         for note in told:
             tell_event("note", text=note)
         show_notes(told, console(stderr=True))
@@ -115,7 +122,6 @@ def conclude(rows: Sequence[dict[str, Any]], out: Path, notes: Iterable[str], qu
             for what in ("maps", "presence", "change"):
                 for said in row.get(what, ()):
                     console().print(escape(f"{row['species']}, {said}"), soft_wrap=True)
-        page = out / ("report.html" if len(rows) == 1 else "index.html")
         console().print(f"open {escape(str(page))}", soft_wrap=True)
     if failed:
         raise typer.Exit(PARTLY)

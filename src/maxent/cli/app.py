@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from maxent.cli._answers import asked
 from maxent.cli._console import console, one_line_errors
 
 
@@ -37,6 +38,8 @@ def app(
     """Open the whole workflow, or finished results, in a browser on this machine."""
     import importlib.util
 
+    if asked():
+        raise typer.BadParameter("--json has no effect on app, which serves a page until stopped")
     needed = ("starlette", "uvicorn", "rio_tiler", "pydantic")
     lacking = [name for name in needed if not importlib.util.find_spec(name)]
     if lacking:

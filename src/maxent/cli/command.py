@@ -10,6 +10,7 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -24,12 +25,14 @@ from rich.table import Table
 from maxent._support.compiling import switches
 from maxent._version import __version__
 from maxent.cli import app, compare, species, tag
+from maxent.cli._answers import FORMAT, Answering, answer
 from maxent.cli._console import console, one_line_errors, recorded_warnings, settings
 from maxent.cli._screen import Screen, show_notes
 
 main = typer.Typer(
     name="maxent",
     help="Maximum-entropy learning as one convex problem, with a duality gap for every fit.",
+    cls=Answering,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -60,6 +63,12 @@ def _options(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="Print one JSON object for programs: result, files, notes and errors."
+        ),
+    ] = False,
 ) -> None:
     settings["debug"] = debug
 
@@ -70,20 +79,37 @@ def info() -> None:
     """Show versions, threads, the kernel cache and which extras are installed."""
     from maxent._support.threads import num_threads
 
+    packages = ("numpy", "scipy", "numba", "scikit-learn")
+    lacking = {
+        extra: [name for name in needed if importlib.util.find_spec(name) is None]
+        for extra, needed in _EXTRAS.items()
+    }
+    answer(
+        {
+            "maxent": __version__,
+            "format": FORMAT,
+            "python": platform.python_version(),
+            "executable": sys.executable,
+            "platform": platform.platform(),
+            "packages": {name: importlib.metadata.version(name) for name in packages},
+            "threads": num_threads(),
+            "kernel_cache": _kernel_cache(),
+            "lacking": lacking,
+        }
+    )
     screen = console()
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     table.add_row("maxent", __version__)
     table.add_row("python", f"{platform.python_version()} ({platform.platform()})")
-    for package in ("numpy", "scipy", "numba", "scikit-learn"):
+    for package in packages:
         table.add_row(package, importlib.metadata.version(package))
     setting = os.environ.get("MAXENT_NUM_THREADS")
     source = "MAXENT_NUM_THREADS" if setting else "every core; set MAXENT_NUM_THREADS to change it"
     table.add_row("threads", f"{num_threads()} ({source})")
     table.add_row("kernel cache", escape(_kernel_cache()))
-    for extra, packages in _EXTRAS.items():
-        lack = [name for name in packages if importlib.util.find_spec(name) is None]
+    for extra, lack in lacking.items():
         advice = f"[yellow]missing[/] {', '.join(lack)}: pip install {escape(f'maxent[{extra}]')}"
         table.add_row(f"extra {extra}", advice if lack else "[green]installed[/]")
     screen.print(table)
@@ -138,6 +164,7 @@ def warm(
 
     needed = (*_EXTRAS["geo"], *_EXTRAS["plot"])
     lacking = [name for name in needed if importlib.util.find_spec(name) is None]
+    compiled = []
     for kind in kinds or list(Kind):
         if kind is Kind.species and lacking:
             show_notes(["species: pip install 'maxent[geo,plot]' first"], console(stderr=True))
@@ -146,8 +173,11 @@ def warm(
             begin = perf_counter()
             with recorded_warnings(), _all_kernels():  # warnings of data as small as these
                 run()
+            seconds = perf_counter() - begin
+            compiled.append({"kind": kind.value, "name": name, "seconds": seconds})
             if not quiet:
-                console().print(f"{kind.value}: {name}, {perf_counter() - begin:.1f} s")
+                console().print(f"{kind.value}: {name}, {seconds:.1f} s")
+    answer(compiled)
     if not quiet:
         console().print(f"kept in {escape(_kernel_cache())}", soft_wrap=True)
 
@@ -178,6 +208,7 @@ def demo(
         from maxent.demo import learning as densities
 
         summary = densities.run(out, seed=seed, quiet=True)
+        answer(summary, summary["files"])
         if not quiet:
             _show_fits(summary)
     else:
@@ -186,6 +217,7 @@ def demo(
         with Screen(quiet) as screen:
             run = virtual.run_kinds if kinds else virtual.run
             summary = run(out, seed=seed, listener=screen)
+        answer(summary, [out / "results" / "report.html"])
         for line in () if quiet else summary["lines"]:
             console().print(escape(line), soft_wrap=True)
 

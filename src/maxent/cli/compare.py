@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from maxent.cli._answers import answer, asked
 from maxent.cli._console import check_free_file, console, one_line_errors, recorded_warnings
 from maxent.cli._options import given
 from maxent.cli.species.arguments import AllowVrt, Network, tell_notes, teller
@@ -67,7 +68,7 @@ def change(
     from maxent.species.fitting.model import load_model
     from maxent.species.fitting.results import read_result
 
-    notes, rule, intervals = [], "", None
+    notes, rule, intervals, first = [], "", None, None
     if present.is_dir():
         if futures:
             raise typer.BadParameter("a folder of results has its own projections: give no maps")
@@ -83,7 +84,7 @@ def change(
         rule, value = model.rule(asked or DEFAULT_RULE)
         notes.append(f"presence is a suitability of at least {value:.4g} ({rule})")
         out = out or present / "change"
-        intervals, said = changes_of_result(result, model.density, now, others, value)
+        intervals, said = changes_of_result(result, model.density, now, others, value, first)
         notes += said
     else:
         if time:
@@ -119,6 +120,9 @@ def change(
             "(mess.tif, or NAME_mess.tif) lies beside it"
         )
     tell_notes([*notes, *found.remarks()], quiet)
+    rows = [one.row() for one in found.changes]
+    files = {what: out / name for what, name in found.files.items()}
+    answer({"rule": rule, "threshold": value, "changes": rows, "files": files}, files.values())
     if quiet:
         return
     table = Table(title=found.unit(), title_justify="left")
@@ -135,8 +139,8 @@ def change(
         )
     screen = console()
     screen.print(table)
-    for name in found.files.values():
-        screen.print(f"wrote {escape(str(out / name))}", soft_wrap=True)
+    for path in files.values():
+        screen.print(f"wrote {escape(str(path))}", soft_wrap=True)
 
 
 @one_line_errors
@@ -212,7 +216,7 @@ def overlap(
     from maxent.species.comparing.overlap import niche_overlap
     from maxent.species.report.tables.text import json_bytes
 
-    if quiet and out is None and json is None:
+    if quiet and out is None and json is None and not asked():
         raise typer.BadParameter("--quiet without --out or --json would say nothing")
     _check_testing(context, test, space)
     if json is not None:
@@ -250,6 +254,7 @@ def overlap(
         io.write_atomically(out, "\n".join(lines).encode())
     if json is not None:
         io.write_atomically(json, json_bytes(values))
+    answer(values, [path for path in (out, json) if path is not None])
     if not quiet:
         table = Table(show_header=False, box=None)
         names = ("Schoener's D", "Warren's I", "correlation of the maps", "cells in common")
@@ -322,6 +327,7 @@ def _compare_niches(
     if json is not None:
         io.write_atomically(json, json_bytes(found.facts()))
         written.append(json)
+    answer(found.facts(), written)
     tell_notes([*notes, *found.notes], quiet)
     if quiet:
         return

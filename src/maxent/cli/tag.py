@@ -14,6 +14,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from maxent.cli._answers import Commands, answer, asked, noted
 from maxent.cli._console import check_free_file, console, one_line_errors, recorded_warnings
 from maxent.cli._memory import peak_memory
 from maxent.cli._screen import show_notes
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="tag",
+    cls=Commands,
     help="Label the tokens of CoNLL files: conditional random fields and their relatives.",
     no_args_is_help=True,
 )
@@ -237,17 +239,21 @@ def train(
         layout.template, classifier, layout.columns, layout.label, layout.width, comments, form
     )
     io.save(tagger, model)
+    settled = [watch.told()] if watch is not None and watch.stopped else []
+    notes = [*_beyond(limit), *warned, *settled]
+    seconds = perf_counter() - begin
+    noted(notes)
+    answer(_numbers(classifier, counts, seconds), [model])
     if quiet:
         return
-    settled = [watch.told()] if watch is not None and watch.stopped else []
-    show_notes([*_beyond(limit), *warned, *settled], console(stderr=True))
+    show_notes(notes, console(stderr=True))
     _show(
         {
             "sequences": counts[0],
             "tokens": counts[1],
             **_facts(classifier, hash_bits),
             **_on_dev(development, classifier),
-            "seconds": f"{perf_counter() - begin:.1f}",
+            "seconds": f"{seconds:.1f}",
         }
     )
     console().print(f"wrote {escape(str(model))}", soft_wrap=True)
@@ -331,6 +337,27 @@ def _beyond(limit: float | None) -> list[str]:
         f"the peak was {peak_memory() / 1e6:.0f} MB, more than --memory: names and weights "
         "do not fit; --least and --hash-bits make fewer"
     ]
+
+
+def _numbers(classifier: Any, counts: tuple[int, int], seconds: float) -> dict[str, Any]:
+    """The same for programs."""
+    weights = classifier.weights_
+    chosen = {
+        "best_params": getattr(classifier, "best_params_", None),
+        "best_score": getattr(classifier, "best_score_", None),
+    }
+    return {
+        "sequences": counts[0],
+        "tokens": counts[1],
+        "labels": list(classifier.classes_),
+        "weights": int(weights.size),
+        "not_zero": int((weights != 0).sum()),
+        "objective": float(classifier.objective_),
+        "gap": float(classifier.gap_),
+        "n_iter": int(classifier.n_iter_),
+        "seconds": seconds,
+        **(chosen if chosen["best_params"] is not None else {}),
+    }
 
 
 def _facts(classifier: Any, hash_bits: int | None) -> dict[str, Any]:
@@ -450,9 +477,13 @@ def predict(
         tag = partial(_tagged, tagger, proba, best, _gap(path, sentences))
     text = "".join(on_cluster(tag, sentences, dask, workers) or [tag(sentences)])
     if out is None:
-        typer.echo(text, nl=False)
+        answer({"sequences": len(sentences), "text": text})
+        if not asked():
+            typer.echo(text, nl=False)
     else:
         io.write_atomically(out, text.encode())
+        answer({"sequences": len(sentences)}, [out])
+    noted(notes)
     if not quiet:
         show_notes(notes, console(stderr=True))
         if out is not None:
@@ -486,18 +517,23 @@ def evaluate(
     known = set(tagger.classifier.classes_.tolist())
     given = Counter(label for tags in labels for label in tags)
     unseen = sorted(given.keys() - known)
-    if unseen and not quiet:
+    if unseen:
         count = sum(given[label] for label in unseen)
         note = f"training did not have {', '.join(unseen)}: {count} tokens, counted as wrong"
-        show_notes([note], console(stderr=True))
+        noted([note])
+        if not quiet:
+            show_notes([note], console(stderr=True))
     if are_phrase_tags(given.keys() | known):
         scores = phrase_scores(labels, predicted)
+        answer({"kind": "phrases", **_of_phrases(scores)})
         _show_phrases(scores)
     else:
         right = sum(a == b for x, y in zip(labels, predicted, strict=True)
                     for a, b in zip(x, y, strict=True))  # fmt: skip
+        total = given.total()
+        answer({"kind": "tokens", "tokens": total, "right": right, "accuracy": right / total})
         console().print("labels are no B-, I- and O tags: plain accuracy of tokens")
-        _show({"tokens": given.total(), "right": right, "accuracy": f"{right / given.total():.4f}"})
+        _show({"tokens": total, "right": right, "accuracy": f"{right / total:.4f}"})
 
 
 def add_to(main: typer.Typer) -> None:
@@ -601,6 +637,17 @@ def _show(values: dict[str, Any]) -> None:
     for name, value in values.items():
         table.add_row(name, escape(str(value)))
     console().print(table)
+
+
+def _of_phrases(scores: Any) -> dict[str, Any]:
+    """Phrase scores as numbers, by type and of all."""
+
+    def counts(one: Any) -> dict[str, Any]:
+        names = ("precision", "recall", "f1", "correct", "predicted", "given")
+        return {name: getattr(one, name) for name in names}
+
+    types = {kind: counts(one) for kind, one in scores.types.items()}
+    return {**counts(scores), "accuracy": scores.accuracy, "types": types}
 
 
 def _show_phrases(scores: Any) -> None:

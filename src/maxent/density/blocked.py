@@ -157,16 +157,53 @@ def _density_sums(
 
 
 @dataclass(frozen=True, eq=False)
-class BlockPoints:
+class SummarisedPoints:
+    """What is small of points in blocks.
+
+    ``records`` are the points with occurrences, in the order of the rows; ``summary`` is of all.
+    """
+
+    records: Points
+    summary: TableSummary
+
+    @property
+    def schema(self) -> Schema:
+        """Columns and levels."""
+        return self.summary.schema
+
+    @property
+    def constant(self) -> list[str]:
+        """Columns that tell nothing, as they have one value."""
+        return self.summary.constant
+
+    @property
+    def n_cells(self) -> int:
+        """Number of points, however often each counts."""
+        return self.summary.n_rows
+
+    @property
+    def n_presences(self) -> float:
+        """m, the number of occurrences."""
+        return self.records.n_presences
+
+    @property
+    def record_weights(self) -> RecordWeights:
+        """The weights of the occurrences."""
+        return self.records.record_weights
+
+    def operators(self, classes: Sequence[FeatureClass]) -> list[Operator]:
+        """The features of these classes; those of an in-memory fit."""
+        return fit_from_summary(classes, self.summary, self.records.cells)
+
+
+@dataclass(frozen=True, eq=False)
+class BlockPoints(SummarisedPoints):
     """Points in blocks; what is small of them is here.
 
-    ``blocks`` hold :class:`PointBlock`; ``records`` are the points with occurrences, in the order
-    of the rows; ``summary`` is of all points, ``default`` their mass under the default density.
+    ``blocks`` hold :class:`PointBlock`; ``default`` is the mass of all under the default density.
     """
 
     blocks: Blocks
-    records: Points
-    summary: TableSummary
     default: float
     biased: bool
     merged: bool = False
@@ -213,36 +250,7 @@ class BlockPoints:
         records = Points.of_records(first, summary.schema)
         blocks = table.blocks.map(PointBlock.from_part, rows, summary.schema)
         low, high = counted.prior
-        return cls(blocks, records, summary, counted.default, low != high)
-
-    @property
-    def schema(self) -> Schema:
-        """Columns and levels."""
-        return self.summary.schema
-
-    @property
-    def constant(self) -> list[str]:
-        """Columns that tell nothing, as they have one value."""
-        return self.summary.constant
-
-    @property
-    def n_cells(self) -> int:
-        """Number of points, however often each counts."""
-        return self.summary.n_rows
-
-    @property
-    def n_presences(self) -> float:
-        """m, the number of occurrences."""
-        return self.records.n_presences
-
-    @property
-    def record_weights(self) -> RecordWeights:
-        """The weights of the occurrences."""
-        return self.records.record_weights
-
-    def operators(self, classes: Sequence[FeatureClass]) -> list[Operator]:
-        """The features of these classes; those of an in-memory fit."""
-        return fit_from_summary(classes, self.summary, self.records.cells)
+        return cls(records, summary, blocks, counted.default, low != high)
 
     def features(self, operators: Sequence[Operator]) -> CellBlockMap:
         """The map of the operators, bound to the cells where they are."""

@@ -15,7 +15,7 @@ from maxent.core import potentials
 from maxent.core.entropies import Entropy, Shannon
 from maxent.core.potentials import Potential
 from maxent.density import regularization
-from maxent.density.blocked import BlockDensityTask, BlockPoints, Reading
+from maxent.density.blocked import BlockDensityTask, BlockPoints, Reading, SummarisedPoints
 from maxent.density.link import required_power
 from maxent.density.origin import Offered
 from maxent.density.points import Points, Table
@@ -133,11 +133,8 @@ class Recipe:
             )
         law_of(self.chosen_entropy())  # refuses what cannot be fitted, before the rows are read
 
-        def classes(records: Points) -> list[FeatureClass]:
-            return self._classes(self._letters(records)[0], preset)
-
         rows = Reading(self.missing, without or {})
-        return self.task_of(BlockPoints.from_table(table, classes, self.categorical, rows))
+        return self.task_of(BlockPoints.from_table(table, self.classes, self.categorical, rows))
 
     def points(self, table: Table, schema: Schema | None = None) -> Points:
         """The points of checked rows; a ``schema`` given knows levels that these rows lack."""
@@ -172,7 +169,7 @@ class Recipe:
             )
         return task
 
-    def offered(self, points: Points | BlockPoints) -> Offered:
+    def offered(self, points: Points | SummarisedPoints) -> Offered:
         """What the features of a density over given points are chosen from."""
         return Offered.from_operators(self._fitted_classes(points), points.schema)
 
@@ -218,7 +215,7 @@ class Recipe:
 
     # -- features ------------------------------------------------------------------------------
 
-    def _letters(self, points: Points | BlockPoints) -> tuple[str | None, tuple[str, ...]]:
+    def _letters(self, points: Points | SummarisedPoints) -> tuple[str | None, tuple[str, ...]]:
         """Letters of feature classes, None where classes are given; and what to tell the user."""
         letters = self.features
         if not isinstance(letters, str):
@@ -242,7 +239,7 @@ class Recipe:
         )
         return letters, (note,)
 
-    def operators(self, points: Points | BlockPoints) -> list[Operator]:
+    def operators(self, points: Points | SummarisedPoints) -> list[Operator]:
         """All features that the fit may use; an error where there is none."""
         operators = self._fitted_classes(points)
         if not operators:
@@ -252,14 +249,17 @@ class Recipe:
             )
         return operators
 
-    def notes(self, points: Points | BlockPoints) -> tuple[str, ...]:
+    def notes(self, points: Points | SummarisedPoints) -> tuple[str, ...]:
         """What a user should know of the columns: constant ones, categories not in use."""
         _, notes = self._letters(points)
         return (not_used(points.constant), *notes) if points.constant else notes
 
-    def _fitted_classes(self, points: Points | BlockPoints) -> list[Operator]:
-        classes = self._classes(self._letters(points)[0], self.chosen_preset())
-        return points.operators(classes)
+    def _fitted_classes(self, points: Points | SummarisedPoints) -> list[Operator]:
+        return points.operators(self.classes(points))
+
+    def classes(self, points: Points | SummarisedPoints) -> list[FeatureClass]:
+        """The feature classes that will be fitted, from what is known of the records."""
+        return self._classes(self._letters(points)[0], self.chosen_preset())
 
     def _classes(self, letters: str | None, preset: Preset) -> list[FeatureClass]:
         if letters is None:

@@ -150,7 +150,7 @@ class TableSummary:
         if not other.n_read or not self.n_read:  # an empty block says nothing of types
             return other if other.n_read else self
         schema = self._joint_schema(other)
-        one, two = self._with_schema(schema), other._with_schema(schema)
+        one, two = self.with_schema(schema), other.with_schema(schema)
         mass = self.mass + other.mass
         share = other.mass / mass if mass else 0.0
         low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
@@ -235,7 +235,7 @@ class TableSummary:
         )
         return replace(mine, levels=levels)
 
-    def _with_schema(self, schema: Schema) -> TableSummary:
+    def with_schema(self, schema: Schema) -> TableSummary:
         """The same with more levels."""
         level_mass = []
         for mass, mine, levels in zip(

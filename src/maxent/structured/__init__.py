@@ -17,6 +17,8 @@ from maxent.structured.ranking.soft import (
 )
 from maxent.structured.transport.domain import Birkhoff, Transport
 from maxent.structured.trees.arborescence import Arborescence
+from maxent.structured.trees.constituency import ConstituencyTree
+from maxent.structured.trees.projective import ProjectiveTree
 from maxent.structured.trees.tree import Tree
 
 __all__ = [
@@ -24,8 +26,10 @@ __all__ = [
     "Arborescence",
     "Birkhoff",
     "Chain",
+    "ConstituencyTree",
     "FrankWolfeResult",
     "Permutahedron",
+    "ProjectiveTree",
     "HigherOrderChain",
     "StructureDistribution",
     "Transport",

@@ -22,7 +22,9 @@ from maxent.structured import (
     Arborescence,
     Birkhoff,
     Chain,
+    ConstituencyTree,
     Permutahedron,
+    ProjectiveTree,
     Transport,
     Tree,
 )
@@ -52,6 +54,8 @@ def draw_structure(rng: Rng) -> tuple[Domain, int]:
         (Tree(tuple(edges), states[:nodes]), sum(states[:nodes]) + pairs),
         (Alignment(n, m, pick(rng, None, 1)), n * m),
         (Arborescence(root=root), nodes**2),
+        (ProjectiveTree(root=root), nodes**2),
+        (ConstituencyTree(states[0]), states[0] * nodes**2),
         (Permutahedron(weights), n + 1),
         (Birkhoff(), n**2),
         (Transport(a, b), n * m),

@@ -11,6 +11,7 @@ import typer
 
 from maxent._support import limits
 from maxent._support.progress import tell_event
+from maxent.cli._answers import noted
 from maxent.cli._console import console
 from maxent.cli._options import Fields, given
 from maxent.cli._screen import show_notes
@@ -207,5 +208,6 @@ def tell_notes(notes: Iterable[str], quiet: bool) -> None:
     told = list(notes)
     for note in told:
         tell_event("note", text=note)
+    noted(told)
     if not quiet:
         show_notes(told, console(stderr=True))

@@ -7,12 +7,13 @@ import io as text
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
+from maxent.cli._answers import answer
 from maxent.cli._console import check_free_file, console, one_line_errors, recorded_warnings
 from maxent.cli._options import Fields, with_fields
 from maxent.cli._screen import show_notes
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from maxent.species.input.checking import LayerCheck, RecordFates, ScenarioCheck
 
 _OF_RECORDS = ("date_column", "layer_times", "window", "undated", "outside_times")
+_FATE = ("row", "x", "y", "fate", "doubt")
 _CLOSE = 0.7  # correlations above it are shown
 
 
@@ -86,6 +88,8 @@ def check(
     with recorded_warnings() as notes:
         looked_at, series = _at_last_time(opened, times)
         compared = check_layers(looked_at)
+        found: dict[str, Any] = {"layers": compared, "scenarios": [], "records": []}
+        answer(found)
         console().print(_layer_table(compared))
         show_notes([*series, *compared.notes, *_close(compared)], console(stderr=True))
         if not compared.fits:
@@ -96,6 +100,7 @@ def check(
             )
         scenarios = [replace(opened, sources=(str(folder),), layer=()) for folder in project or ()]
         for scenario in check_scenarios(opened, scenarios):
+            found["scenarios"].append(scenario)
             console().print(_scenario_table(scenario))
             show_notes([*scenario.notes, *_of_scenario(scenario)], console(stderr=True))
         fates, told = check_records(
@@ -106,11 +111,16 @@ def check(
             times=times,
             species=species or (),
         )
+    found["records"] += [
+        {"species": one.species, "counts": one.counts, "notes": one.notes, "rows": _rows(one)}
+        for one in fates
+    ]
     console().print(_record_table(fates))
     told += [note for one in fates for note in one.notes]
     show_notes(dict.fromkeys([*told, *notes]), console(stderr=True))
     if out is not None:
         _write(fates, out)
+        answer(found, [out])
         console().print(f"wrote {escape(str(out))}", soft_wrap=True)
 
 
@@ -199,14 +209,24 @@ def _record_table(fates: Sequence[RecordFates]) -> Table:
     return table
 
 
+def _rows(one: RecordFates) -> list[dict[str, Any]]:
+    """What becomes of each record of a species."""
+    doubt = [""] * len(one.row) if one.doubt is None else one.doubt
+    rows = zip(one.row, one.x, one.y, one.fate, doubt, strict=True)
+    return [
+        dict(zip(_FATE, (row, float(x), float(y), fate, why), strict=True))
+        for row, x, y, fate, why in rows
+    ]
+
+
 def _write(fates: Sequence[RecordFates], out: Path) -> None:
     from maxent.io import write_atomically
 
     lines = text.StringIO()
     rows = csv.writer(lines, lineterminator="\n")
-    rows.writerow(["species", "row", "x", "y", "fate", "doubt"])
+    rows.writerow(["species", *_FATE])
     for one in fates:
-        doubt = [""] * len(one.row) if one.doubt is None else one.doubt
-        for row, x, y, fate, why in zip(one.row, one.x, one.y, one.fate, doubt, strict=True):
-            rows.writerow([one.species, row, repr(float(x)), repr(float(y)), fate, why])
+        for row in _rows(one):
+            x, y = repr(row["x"]), repr(row["y"])
+            rows.writerow([one.species, row["row"], x, y, row["fate"], row["doubt"]])
     write_atomically(out, lines.getvalue().encode())

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from maxent.cli._answers import answer
 from maxent.cli._console import check_free_file, console, one_line_errors, recorded_warnings
 from maxent.cli._options import Fields, given, with_fields
 from maxent.cli.species.arguments import (
@@ -124,12 +125,16 @@ def evaluate(
                 verbose=0 if quiet else 1,
                 **shared,
             )
+    written: list[Path] = []
     if out is not None:
         for path in scoring.score_files(scores, out)[1:]:
             check_free_file(path, [model, occurrences], overwrite)
         scoring.write_scores(scores, out, shared["tell"])
+        written += scoring.score_files(scores, out)
     if json is not None:
         io.write_atomically(json, json_bytes(scores))
+        written.append(json)
+    answer(scores, written)
     tell_notes(notes, quiet)
     if not quiet:
         table = Table(show_header=False, box=None)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
+from maxent.cli._answers import answer, print_json
 from maxent.cli._console import console, one_line_errors, recorded_warnings
 from maxent.cli._options import with_fields
 from maxent.cli._screen import show_notes
@@ -75,8 +74,9 @@ def explain(
             x, y = transformed(x, y, crs, rasters.grid.crs)
         told = explain_places(fitted, rasters, x, y, clamp=clamp)
         show_notes([*rasters.notes, *notes], console(stderr=True))
+    answer(told)
     if as_json:
-        typer.echo(json.dumps([asdict(one) for one in told], indent=1))
+        print_json(told)
         return
     for one in told:
         _show(one)

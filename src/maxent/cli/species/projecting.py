@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from maxent._support.progress import tell_event
+from maxent.cli._answers import answer
 from maxent.cli._console import check_free_file, console, one_line_errors, recorded_warnings
 from maxent.cli._options import Fields, given, with_fields
 from maxent.cli.species.arguments import (
@@ -215,14 +216,16 @@ def project(
         found.append(f"intensity: {written.expected_in_words()} expected on all cells of the map")
     for said in found:
         tell_event("note", text=said)
+    folder = out.parent if out.suffix else out
+    maps = {what: str(folder / Path(name).name) for what, name in written.files.items()}
+    answer({"map": replace(written, files=maps), "words": found}, maps.values())
     if quiet:
         return
     screen = console()
     for said in found:
         screen.print(escape(said), soft_wrap=True)
-    folder = out.parent if out.suffix else out
-    for what, name in written.files.items():
-        screen.print(f"{what:>12}  {escape(str(folder / Path(name).name))}", soft_wrap=True)
+    for what, file in maps.items():
+        screen.print(f"{what:>12}  {escape(file)}", soft_wrap=True)
 
 
 def _opened(files: LayerFiles, times: TimeSettings | None, names: Sequence[str]) -> Any:
@@ -258,6 +261,8 @@ def _project_times(
     with figures.drawing():
         io.write_atomically(out / name, figures.over_time(found).data)
     tell_event("note", text=found.describe())
+    written = [out / file for file in (*found.files.values(), name)]
+    answer({"times": found, "words": [found.describe()]}, written)
     if quiet:
         return
     table = Table(title=f"suitable: cloglog {threshold:.4f} or more ({escape(rule)})")
@@ -309,6 +314,7 @@ def _project_rows(
         n = int((frame[how["outputs"][0]].isna() & complete).sum())
         tell(f"{n} of {len(frame)} rows extrapolate and are left empty (--mask {how['mask']})")
     tell(f"wrote {len(frame)} rows to {out}")
+    answer({"rows": len(frame), "columns": list(frame.columns)}, [out])
 
 
 def _encountered(written: MapFiles, clamp: bool) -> str:

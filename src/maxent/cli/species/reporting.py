@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from maxent.cli._answers import answer
 from maxent.cli._console import console, one_line_errors
 from maxent.cli.species.arguments import (
     Quiet,
@@ -25,5 +26,6 @@ def report(
 
     with limited(vrt=False, network=False):
         path = job.rewrite_report(folder)
+    answer({"page": path}, [path])
     if not quiet:
         console().print(f"wrote {escape(str(path))}", soft_wrap=True)

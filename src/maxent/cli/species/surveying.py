@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +11,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from maxent.cli._answers import answer, print_json
 from maxent.cli._console import console, one_line_errors, recorded_warnings
 from maxent.cli._options import given, with_fields
 from maxent.cli.species.arguments import (
@@ -120,8 +119,9 @@ def sites(
         )
     for note in (*rasters.notes, *notes, *plan.notes):
         tell(note)
+    answer(plan, [out / name for name in plan.files.values()])
     if as_json:
-        typer.echo(json.dumps(asdict(plan), indent=1))
+        print_json(plan)
     elif not quiet:
         _show(plan, out)
 

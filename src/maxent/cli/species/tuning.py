@@ -12,6 +12,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from maxent.cli._answers import answer
 from maxent.cli._console import console, one_line_errors, recorded_warnings
 from maxent.cli._options import Fields, with_fields
 from maxent.cli.species.arguments import (
@@ -121,6 +122,7 @@ def tune(
             tell=teller(quiet),
         )
     tell_notes(dict.fromkeys([*(note for one in tuned for note in one.notes), *notes]), quiet)
+    answer(tuned, [path for one in tuned for path in one.files])
     if quiet:
         return
     screen = console()

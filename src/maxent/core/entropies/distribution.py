@@ -32,7 +32,7 @@ class DistributionEntropy(Entropy):
     entropy : Entropy
         omega, a differentiable entropy of the simplex.
     structure : StructuredDomain or Alignment
-        A domain with the k best structures: ``Chain``, ``Tree``, ``Alignment``, ``Arborescence``.
+        A domain with the k best structures: a chain, an alignment, trees of any kind.
     k : int, default 16
         Structures to begin with.
     max_k : int, default 1024

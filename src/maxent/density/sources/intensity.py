@@ -239,16 +239,16 @@ def further_score(
 def density_over(
     points: Points, theta: Array, link: DensityLink, known: dict[str, Any]
 ) -> FittedDensity:
-    """The density with scores theta, without the evidence that a bound on its loss needs."""
+    """The density with scores theta over points in memory."""
     sums = DensitySums.from_points(theta, link, points.mass, size=max(theta.size, 2))
+    told = known | {"n_presences": points.n_presences, "biased": points.biased}
+    return density_of_sums(sums, points, link, told)
+
+
+def density_of_sums(
+    sums: DensitySums, place: Any, link: DensityLink, known: dict[str, Any]
+) -> FittedDensity:
+    """The density with these sums over a place; no evidence, which a bound on its loss needs."""
     return FittedDensity.from_sums(
-        sums,
-        points,
-        link,
-        entropy=Shannon(),
-        n_presences=points.n_presences,
-        biased=points.biased,
-        merged=False,
-        evidence=None,
-        **known,
+        sums, place, link, entropy=Shannon(), merged=False, evidence=None, **known
     )

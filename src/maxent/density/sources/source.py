@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -19,13 +19,9 @@ from maxent.core.entropies import (
 )
 from maxent.features.cells import is_frame, take_rows
 from maxent.rows.arrays import Array
+from maxent.rows.blocks.table import is_blocked
 
 KINDS = ("presences", "survey", "counts")
-
-
-def _in_memory(values: Any) -> Any:
-    """A collection of dask computed, all else as it is."""
-    return values.compute() if hasattr(values, "__dask_graph__") else values
 
 
 class Entries(NamedTuple):
@@ -57,10 +53,12 @@ class Source:
     kind : "presences", "survey" or "counts"
         What the records are.
     X : table (n_rows, n_columns)
-        The predictors, the same columns in every source. Arrays and frames of dask are computed, so
-        that the rows lie in memory.
-    y : array (n_rows,)
-        The records.
+        The predictors, the same columns in every source. A table in blocks (of dask, an xarray
+        Dataset, what ``open_table`` gives) is read where it is when ``IntegratedDensity`` is
+        fitted, and checked then.
+    y : array (n_rows,), default None
+        The records. Here and below an array in blocks too, where X is in blocks; None where X comes
+        with a column y (and area, visits; all others of its columns are efforts).
     area : float or array (n_rows,), default 1.0
         Area or effort of each visit, of presences what multiplies the default density of each row
         (mass, or effort that is known), > 0. All sources use one unit.
@@ -95,7 +93,7 @@ class Source:
 
     kind: str
     X: Any
-    y: Any
+    y: Any = None
     area: Any = 1.0
     visits: Any = 1
     effort: Any = None
@@ -109,24 +107,38 @@ class Source:
         if self.kind not in KINDS:
             raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {self.kind!r}")
         self._keep("name", self.name or self.kind)
-        X = _in_memory(self.X)
-        X = X if is_frame(X) else np.asarray(X)
+        self._keep("weight", positive(f"{self._me}: weight", self.weight))
+        self._check_settings()
+        if self.in_blocks:  # what is wrong with its rows shows where they are read
+            return
+        X = self.X if is_frame(self.X) else np.asarray(self.X)
         if X.ndim != 2 or 0 in X.shape:
             raise ValueError(f"{self._me}: X must be a table with rows and columns, got {X.shape}")
         self._keep("X", X)
         self._keep("y", self._row("y", self.y))
         self._keep("area", self._row("area", self.area))
         self._keep("visits", self._row("visits", self.visits))
-        self._keep("weight", positive(f"{self._me}: weight", self.weight))
         self._keep("effort", self._columns())
+        self._check_records()
+
+    def _check_settings(self) -> None:
         if not 0 <= self.deviation < np.inf:
             raise ValueError(
                 f"{self._me}: deviation must be 0 (none) or a finite number > 0, got "
                 f"{self.deviation!r}"
             )
-        self._check_records()
+        if self.kind == "presences" and self.own_scale:
+            raise ValueError(f"{self._me}: presences never know the scale; leave own_scale out")
+        if not self.size > 0:
+            raise ValueError(
+                f"{self._me}: size must be > 0 (infinity is Poisson), got {self.size!r}"
+            )
+        if self.kind != "counts" and np.isfinite(self.size):
+            raise ValueError(f"{self._me}: size is for counts, not for {self.kind}")
 
     def __repr__(self) -> str:
+        if self.in_blocks:
+            return f"Source({self.name!r}: rows in blocks)"
         return f"Source({self.name!r}: {self.n_rows} rows, {self.n_records:g} records)"
 
     def _keep(self, name: str, value: Any) -> None:
@@ -138,8 +150,10 @@ class Source:
 
     def _row(self, name: str, given: Any) -> Array:
         """A number for each row; one for all is repeated."""
+        if given is None:
+            raise ValueError(f"{self._me} has no {name}: give a number for each row of X")
         try:
-            values = np.asarray(_in_memory(given), dtype=np.float64)
+            values = np.asarray(given, dtype=np.float64)
         except (TypeError, ValueError) as wrong:
             raise ValueError(f"{self._me}: {name} must be numbers, got {given!r:.60}") from wrong
         if values.ndim == 0 and name != "y":
@@ -160,6 +174,10 @@ class Source:
         return values
 
     def _columns(self) -> dict[str, Array]:
+        return {name: self._row(f"effort {name!r}", x) for name, x in self.named_efforts().items()}
+
+    def named_efforts(self) -> dict[str, Any]:
+        """The columns of effort by their names, as they were given."""
         given = self.effort
         if given is None:
             return {}
@@ -168,15 +186,15 @@ class Source:
         elif is_frame(given):
             named = {str(name): given[name] for name in given.columns}
         else:
-            table = np.asarray(given, dtype=np.float64)
+            table = given if is_blocked(given) else np.asarray(given, dtype=np.float64)
             table = table[:, None] if table.ndim == 1 else table
-            if table.ndim != 2 or len(table) != self.n_rows:
+            if table.ndim != 2 or (not self.in_blocks and len(table) != self.n_rows):
+                rows = "each row of X" if self.in_blocks else f"each of the {self.n_rows} rows of X"
                 raise ValueError(
-                    f"{self._me}: effort needs a row for each of the {self.n_rows} rows of X, got "
-                    f"shape {table.shape}"
+                    f"{self._me}: effort needs a row for {rows}, got shape {table.shape}"
                 )
-            named = {f"effort {j + 1}": column for j, column in enumerate(table.T)}
-        return {str(name): self._row(f"effort {name!r}", x) for name, x in named.items()}
+            named = {f"effort {j + 1}": table[:, j] for j in range(table.shape[1])}
+        return {str(name): x for name, x in named.items()}
 
     def _check_records(self) -> None:
         y, kind = self.y, self.kind
@@ -203,23 +221,31 @@ class Source:
                 f"{y[row]:g} with {visits[row]:g} visits in row {row}; individuals are "
                 'kind="counts"'
             )
-        if kind == "presences" and self.own_scale:
-            raise ValueError(f"{self._me}: presences never know the scale; leave own_scale out")
-        if kind == "presences" and not ((y > 0).any() and (y == 0).any()):
-            lack = "presence: a row with y > 0" if not y.any() else "background: rows with y = 0"
-            raise ValueError(f"{self._me} has no {lack} is needed")
-        if not self.size > 0:
-            raise ValueError(
-                f"{self._me}: size must be > 0 (infinity is Poisson), got {self.size!r}"
-            )
-        if kind != "counts" and np.isfinite(self.size):
-            raise ValueError(f"{self._me}: size is for counts, not for {kind}")
+        self._check_contrast()
+
+    def _check_contrast(self) -> None:
+        if self.kind == "presences":
+            check_contrast(self._me, bool((self.y > 0).any()), bool((self.y == 0).any()))
 
     # -- what it is ----------------------------------------------------------------------------
 
     @property
+    def in_blocks(self) -> bool:
+        """Whether its rows are in blocks, and read when a fit needs them."""
+        return is_blocked(self.X)
+
+    def require_memory(self) -> None:
+        """Refuse rows in blocks, for what needs all of them at once."""
+        if self.in_blocks:
+            raise TypeError(
+                f"{self._me} is in blocks, which IntegratedDensity fits without intervals or "
+                "weights by held-out rows: give a sample of its rows in memory for anything else"
+            )
+
+    @property
     def n_rows(self) -> int:
         """Number of rows."""
+        self.require_memory()
         return int(self.X.shape[0])
 
     @property
@@ -230,6 +256,7 @@ class Source:
     @property
     def records(self) -> Array:
         """The records in each row: see ``n_records``."""
+        self.require_memory()
         return np.minimum(self.y, 1.0) if self.kind == "counts" else self.y
 
     @property
@@ -240,27 +267,19 @@ class Source:
     @property
     def one_sided(self) -> str | None:
         """What a survey or counts found everywhere, where they tell nothing of the scale."""
-        if self.kind == "presences":
-            return None
-        if not self.y.any():
-            return "nothing anywhere"
-        if self.kind == "survey" and (self.y == self.visits).all():
-            return "the species at every visit"
-        return None
-
-    @property
-    def rate(self) -> float:
-        """Finds per area, roughly: where the scale starts."""
-        return float((self.y.sum() + 0.5) / (self.area * self.visits).sum())
+        self.require_memory()
+        return one_sided(self.kind, not self.y.any(), bool((self.y == self.visits).all()))
 
     def take(self, rows: Array) -> Source:
         """Some of the rows."""
+        self.require_memory()
         effort = {name: x[rows] for name, x in self.effort.items()}
         parts = {name: getattr(self, name)[rows] for name in ("y", "area", "visits")}
         return replace(self, X=take_rows(self.X, rows), effort=effort or None, **parts)
 
     def entries(self) -> Entries:
         """The terms of its loss: of several visits one for those in vain, one for each find."""
+        self.require_memory()
         if (self.visits == 1).all():
             return Entries(np.arange(self.n_rows), self.y, self.area)
         vain = np.flatnonzero(self.visits > self.y)
@@ -271,6 +290,10 @@ class Source:
             # absences multiply: their areas add up
             np.concatenate([(self.area * (self.visits - self.y))[vain], self.area[found]]),
         )
+
+    def found(self, entries: Entries) -> Array:
+        """The records of the entries, of which ``n_records`` are in all."""
+        return np.minimum(entries.y, 1.0) if self.kind == "counts" else entries.y
 
     def entropy(self, entries: Entries, rate: float = 1.0) -> Entropy:
         """`Omega_k`, scores being logs of the intensity over ``rate``."""
@@ -295,3 +318,47 @@ class Source:
         entropy, (y, times) = self.entropy(entries, rate), self.observed(entries)
         value = float(entropy.conjugate(theta)[0]) - float(theta @ y)
         return 2 * times * (value + float(entropy.value_inside(y)))
+
+
+def one_sided(kind: str, nothing: bool, everywhere: bool) -> str | None:
+    """What a survey or counts found that tells no scale, in words."""
+    if kind == "presences":
+        return None
+    if nothing:
+        return "nothing anywhere"
+    return "the species at every visit" if kind == "survey" and everywhere else None
+
+
+def check_contrast(me: str, found: bool, background: bool) -> None:
+    """Refuse presences without any, or without background."""
+    if not (found and background):
+        lack = "background: rows with y = 0" if found else "presence: a row with y > 0"
+        raise ValueError(f"{me} has no {lack} is needed")
+
+
+def columns_of(X: Any) -> tuple[str, ...] | int:
+    """Names of the columns of a table, or their number."""
+    return tuple(map(str, X.columns)) if is_frame(X) else int(X.shape[1])
+
+
+def check_common(names: Sequence[str], columns: Sequence[tuple[str, ...] | int]) -> None:
+    """Refuse sources whose tables do not have the same columns, in any order."""
+    first, known = names[0], columns[0]
+    for name, given in zip(names[1:], columns[1:], strict=True):
+        if isinstance(given, int) != isinstance(known, int):
+            raise ValueError(
+                f"sources {first!r} and {name!r} have no common columns: one is a "
+                "table with names, the other an array; give both names"
+            )
+        if isinstance(given, int) or isinstance(known, int):
+            if given != known:
+                raise ValueError(
+                    f"all sources need the same columns: {first!r} has {known}, {name!r} has "
+                    f"{given}"
+                )
+        elif set(given) != set(known):
+            ours, theirs = set(known), set(given)
+            raise ValueError(
+                f"all sources need the same columns: {first!r} alone has "
+                f"{sorted(ours - theirs)}, {name!r} alone has {sorted(theirs - ours)}"
+            )

@@ -8,78 +8,40 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
 from maxent._support.jobs import in_threads
 from maxent._support.threads import one_blas_thread
-from maxent.core import potentials
-from maxent.core.entropies import DirectSum, Shannon
-from maxent.core.potentials import Families, Potential, Quadratic
+from maxent.core.entropies import DirectSum
+from maxent.core.potentials import Potential, Quadratic
 from maxent.core.problem import Problem
 from maxent.core.solvers.base import Solution
-from maxent.density.intervals import Laplace, Refits, check_method, inverse, prior_precision
+from maxent.density.intervals import Laplace, Refits, inverse, prior_precision
 from maxent.density.link import DensityLink
 from maxent.density.model import Certificate
-from maxent.density.origin import Offered, kinds_of
+from maxent.density.origin import Offered
 from maxent.density.points import Points, check_ranges
 from maxent.density.recipe import Recipe
 from maxent.density.regularization import spread
 from maxent.density.sources.columns import SomeCells
-from maxent.density.sources.intensity import FittedIntensity, SourceFit, density_over
+from maxent.density.sources.facts import SourceFacts, checked, telling
+from maxent.density.sources.intensity import FittedIntensity, density_over
+from maxent.density.sources.posed import Column, Posed, PosedSources, check_recipe
 from maxent.density.sources.resampling import Draw
-from maxent.density.sources.source import Entries, Source
+from maxent.density.sources.source import Entries, Source, check_common, columns_of
 from maxent.features import Cells, Operator, OperatorMap, Schema, bind, part_of
 from maxent.features.base import FeatureRows
-from maxent.features.cells import is_frame, missing_rows
+from maxent.features.cells import missing_rows
 from maxent.rows.arrays import Array
 
 _REFIT_TOL = 1e-5  # duality gap of refits
-_SCALE_STRENGTH = 1e-6  # of the square of a log scale, so that a finite gap is there to certify
-_EFFORT_VARIANCE = 10.0  # of the weight of an effort column in standard deviations
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
-    """A column that is no feature of the cells: an effort of one source, or a scale of some."""
-
-    name: str
-    source: int | None  # whose effort or scale it is; None: the scale that sources share
-    values: Array
-    mean: float = 0.0
-    spread: float = 1.0
-    is_scale: bool = False
-
-
-class Parts(NamedTuple):
-    """Weights of the features left in, of the intensity and of what each source adds to it.
-
-    Further the log scale, and effort and offset of each source.
-    """
-
-    features: Array
-    deviations: list[Array | None]
-    log_scale: float | None
-    efforts: list[dict[str, float]]
-    offsets: list[float]
-
-
-@dataclass(frozen=True, eq=False)
-class Posed:
-    """The problem of a task: which features are left in, their penalties, the further columns."""
-
-    chosen: Array
-    operators: list[Operator]
-    beta: Array
-    columns: list[Column]
-    rates: list[float]
-    problem: Problem
-
-
-@dataclass(frozen=True, eq=False)
-class SourcesTask:
+class SourcesTask(PosedSources):
     """One intensity of several sources, to be fitted.
 
     `min_w sum_k c_k [Omega_k*(F_k'w) - <F_k'w, y_k>] + V*(-w)`, with ``Omega_k`` of source k and
@@ -124,19 +86,14 @@ class SourcesTask:
     def of(cls, sources: Sequence[Source], recipe: Recipe | None = None) -> SourcesTask:
         """The task of checked sources; one that cannot tell anything is left out with a warning."""
         recipe = Recipe() if recipe is None else recipe
-        if recipe.chosen_entropy() != Shannon():
-            raise ValueError(
-                f"several kinds of records share an intensity exp(<w, f>), which is Shannon's "
-                f"entropy, got {recipe.entropy!r}"
-            )
-        if recipe.chosen_preset().merge:
-            raise ValueError(f"preset={recipe.preset!r} makes one point of equal rows: use None")
-        told = _telling(sources)
+        check_recipe(recipe)
+        given = checked(sources)
+        told = tuple(given[k] for k in telling(given, [SourceFacts.of(s) for s in given]))
         if recipe.missing == "drop":
             told = tuple(source.take(np.flatnonzero(~missing_rows(source.X))) for source in told)
         entries = tuple(source.entries() for source in told)
         schema, cells = _stacked(told, entries, recipe)
-        counts = np.concatenate([_records(s, e) for s, e in zip(told, entries, strict=True)])
+        counts = np.concatenate([s.found(e) for s, e in zip(told, entries, strict=True)])
         mass = np.concatenate(
             [
                 e.area if s.kind == "presences" else np.ones(e.y.size)
@@ -158,7 +115,7 @@ class SourcesTask:
         entries = tuple(source.entries() for source in told)
         if [e.row.size for e in entries] != [e.row.size for e in self.entries]:
             raise ValueError("other records need the rows and visits of those of before")
-        counts = np.concatenate([_records(s, e) for s, e in zip(told, entries, strict=True)])
+        counts = np.concatenate([s.found(e) for s, e in zip(told, entries, strict=True)])
         points = self.points.with_counts(counts)
         return replace(self, sources=told, points=points, entries=entries)
 
@@ -183,7 +140,7 @@ class SourcesTask:
                 first[own.row] = np.arange(own.row.size)
                 index.append(where.start + first[rows[source.entries().row]])
         place = np.concatenate(index)
-        counts = [_records(s, e) for (s, _), e in zip(known, entries, strict=True)]
+        counts = [s.found(e) for (s, _), e in zip(known, entries, strict=True)]
         points = self.points
         parts = (np.concatenate(counts), points.mass[place], points.prior[place])
         some = Points(points.schema, points.cells.take(place), *parts)
@@ -204,52 +161,32 @@ class SourcesTask:
         cuts = np.cumsum([0, *(e.row.size for e in self.entries)])
         return [slice(a, b) for a, b in pairwise(cuts.tolist())]
 
-    @property
-    def is_absolute(self) -> bool:
-        """Whether a source tells the scale."""
-        return any(source.knows_scale for source in self.sources)
+    @cached_property
+    def facts(self) -> tuple[SourceFacts, ...]:
+        """What is known of the rows of each source."""
+        return tuple(SourceFacts.of(source) for source in self.sources)
 
     @cached_property
     def posed(self) -> Posed:
         """The convex problem of the features that the rule leaves in."""
-        recipe, m = self.recipe, self.n_records
-        kinds = kinds_of(self.operators)
-        beta, off = recipe.rule()(kinds, *spread(self.features, self.points.observed, m), m)
-        index = np.flatnonzero(~off)
-        if not index.size:
-            raise ValueError(f"no feature of {recipe.features!r} varies over the {m:g} records")
-        operators, features = part_of(self.operators, index), self.features
-        if index.size < features.n_features:
-            features = features.restrict(index)
-        beta = beta[index]
-        own = potentials.scaled(recipe.potential_of(beta, kinds_of(operators)), recipe.multiplier)
+        m, features = self.n_records, self.features
+        chosen = self._chosen(self.operators, *spread(features, self.points.observed, m), m)
+        if chosen.kept.size < features.n_features:
+            features = features.restrict(chosen.kept)
         columns, rates = self._columns(), self._rates()
-        return Posed(
-            index, operators, beta, columns, rates, self._problem(features, own, columns, rates)
-        )
+        problem = self._problem(features, chosen.potential, columns, rates)
+        return Posed(chosen.kept, chosen.operators, chosen.beta, columns, rates, problem)
 
     def _problem(
         self, features: OperatorMap, own: Potential, columns: list[Column], rates: list[float]
     ) -> Problem:
-        m = self.n_records
-        parts, penalties, sizes = [*features.parts], [own], [features.n_features]
+        m, parts = self.n_records, [*features.parts]
         for source, where in zip(self.sources, self.slices, strict=True):
             if source.deviation:
                 place = np.arange(where.start, where.stop)
                 parts += [SomeCells(x.take(place), place, features.n_cells) for x in features.parts]
-                penalties.append(potentials.scaled(own, 1 / source.deviation))
-                sizes.append(features.n_features)
         if columns:
-            rows = FeatureRows(np.array([column.values for column in columns]))
-            strength = [
-                _SCALE_STRENGTH if column.is_scale else 1 / (_EFFORT_VARIANCE * m)
-                for column in columns
-            ]
-            parts.append(rows)
-            penalties.append(Quadratic(np.array(strength)))
-            sizes.append(len(columns))
-        if len(sizes) > 1:
-            own, features = Families(penalties, sizes), OperatorMap(parts, features.n_cells)
+            parts.append(FeatureRows(np.array([self._everywhere(column) for column in columns])))
         blocks = []
         for source, entries, rate in zip(self.sources, self.entries, rates, strict=True):
             y, times = source.observed(entries)
@@ -257,75 +194,29 @@ class SourcesTask:
         entropies, observed, weights = zip(*blocks, strict=True)
         return Problem(
             DirectSum(entropies, [y.size for y in observed], weights),
-            features,
-            own,
+            OperatorMap(parts, features.n_cells),
+            self._potential(own, features.n_features, columns, m),
             observed=np.concatenate([c * y for c, y in zip(weights, observed, strict=True)]),
         )
 
-    def _rates(self) -> list[float]:
-        """Finds per area of each source: of those that share a scale, of all together."""
-        sharing = [source for source in self.sources if source.knows_scale]
-        finds = sum(float(s.y.sum()) for s in sharing) + 0.5
-        shared = finds / sum(float((s.area * s.visits).sum()) for s in sharing) if sharing else 1.0
-        return [s.rate if s.own_scale else shared for s in self.sources]
-
-    def _columns(self) -> list[Column]:
-        """Efforts in standard deviations, then scales."""
-        total, columns = self.points.n_cells, []
-        for k, (source, entries, where) in enumerate(
-            zip(self.sources, self.entries, self.slices, strict=True)
-        ):
-            for name, values in source.effort.items():
-                mean, deviation = float(values.mean()), float(values.std())
-                row = np.zeros(total)
-                row[where] = ((values - mean) / (deviation or 1.0))[entries.row]
-                if np.ptp(values) > 0:  # else _telling has warned
-                    columns.append(Column(name, k, row, mean, deviation))
-            if source.own_scale:
-                columns.append(Column("scale", k, self._marked([where]), is_scale=True))
-        sharing = [w for s, w in zip(self.sources, self.slices, strict=True) if s.knows_scale]
-        if sharing:
-            columns.append(Column("scale", None, self._marked(sharing), is_scale=True))
-        return columns
-
-    def _marked(self, slices: Sequence[slice]) -> Array:
+    def _everywhere(self, column: Column) -> Array:
+        """The values of a column at the entries of all sources."""
         row = np.zeros(self.points.n_cells)
-        for where in slices:
-            row[where] = 1.0
+        known = zip(self.sources, self.entries, self.slices, strict=True)
+        for k, (source, entries, where) in enumerate(known):
+            if column.is_of(k, source):
+                row[where] = column.at(source, entries)
         return row
 
-    @property
-    def problem(self) -> Problem:
-        """What ``fit`` solves."""
-        return self.posed.problem
-
-    # -- fitting -------------------------------------------------------------------------------
-
-    def solve(self, w0: Array | None = None, **settings: Any) -> Solution:
-        """The solution, quiet: its status says whether the tolerance was met."""
-        recipe = self.recipe
-        known = {"tol": recipe.tol, "verbose": recipe.verbose, "checkpoint": recipe.checkpoint}
-        return self.problem.run(recipe.solver, w0, **(known | settings))
-
-    def fit(self, intervals: str = "none", **settings: Any) -> FittedIntensity:
-        """The intensity, warning where the tolerance was missed.
-
-        ``intervals`` : "none", "laplace" or "bootstrap"; ``settings`` are those of ``with_refits``.
-        """
-        check_method(intervals)
-        recipe = self.recipe
-        known = {"tol": recipe.tol, "verbose": recipe.verbose, "checkpoint": recipe.checkpoint}
-        solution = self.problem.solve(recipe.solver, **known)
-        intensity = self.intensity(solution)
-        if intervals == "laplace":
-            return self.with_laplace(intensity, solution.w)
-        return (
-            intensity
-            if intervals == "none"
-            else self.with_refits(intensity, solution.w, **settings)
-        )
-
     # -- intervals -----------------------------------------------------------------------------
+
+    def with_intervals(
+        self, intensity: FittedIntensity, w: Array, method: str, **settings: Any
+    ) -> FittedIntensity:
+        """The intensity with what its intervals are made of: see ``fit``."""
+        if method == "laplace":
+            return self.with_laplace(intensity, w)
+        return self.with_refits(intensity, w, **settings) if method == "bootstrap" else intensity
 
     def with_laplace(self, intensity: FittedIntensity, w: Array) -> FittedIntensity:
         """An intensity of weights w of the problem, with the curvature its intervals are made of.
@@ -465,53 +356,10 @@ class SourcesTask:
         damp = 1e-12 * (np.trace(hessian) / max(used.size, 1) + 1e-300) * np.eye(used.size)
         return float(np.trace(np.linalg.solve(hessian + ridge + damp, hessian)))
 
-    def parts_of(self, w: Array) -> Parts:
-        """The weights of the problem by what they mean."""
-        posed, size = self.posed, self.posed.chosen.size
-        deviations: list[Array | None] = []
-        start = size
-        for source in self.sources:
-            deviations.append(w[start : start + size] if source.deviation else None)
-            start += size if source.deviation else 0
-        efforts: list[dict[str, float]] = [{} for _ in self.sources]
-        offsets, log_scale = [0.0 for _ in self.sources], None
-        for column, value in zip(posed.columns, w[start:].tolist(), strict=True):
-            k = column.source
-            if k is None:
-                shared = next(i for i, s in enumerate(self.sources) if s.knows_scale)
-                log_scale = value + float(np.log(posed.rates[shared]))
-            elif column.is_scale:
-                offsets[k] += value + float(np.log(posed.rates[k]))
-            else:
-                efforts[k][column.name] = value / column.spread
-                offsets[k] -= value / column.spread * column.mean
-        return Parts(w[:size], deviations, log_scale, efforts, offsets)
-
     def intensity(self, solution: Solution) -> FittedIntensity:
         """The intensity of a solution of the problem."""
         posed, parts = self.posed, self.parts_of(solution.w)
         w, size = parts.features, parts.features.size
-        fits = []
-        for k, (source, deviance) in enumerate(
-            zip(self.sources, self.deviances(solution.w), strict=True)
-        ):
-            own = parts.deviations[k]
-            turned = np.empty(0, np.intp) if own is None else np.flatnonzero(own)
-            fits.append(
-                SourceFit(
-                    name=source.name,
-                    kind=source.kind,
-                    n_rows=source.n_rows,
-                    n_records=source.n_records,
-                    weight=source.weight,
-                    own_scale=source.own_scale,
-                    deviance=deviance,
-                    effort=parts.efforts[k],
-                    offset=parts.offsets[k],
-                    operators=tuple(part_of(posed.operators, turned)),
-                    weights=np.empty(0) if own is None else own[turned],
-                )
-            )
         used = np.flatnonzero(w)
         over = self._place()
         theta = self.features.restrict(posed.chosen).scores(w)[over]
@@ -530,7 +378,7 @@ class SourcesTask:
         return FittedIntensity(
             density_over(place, theta, DensityLink(0.0, float(theta.max())), known),
             parts.log_scale,
-            tuple(fits),
+            self._fits(solution.w, parts),
         )
 
     def _certificate(self, solution: Solution, theta: Array, over: Array) -> Certificate:
@@ -544,11 +392,9 @@ class SourcesTask:
 
     def _place(self) -> Array:
         """The rows that a density is over: those of presences, else all."""
-        kinds = [source.kind == "presences" for source in self.sources]
-        chosen = kinds if any(kinds) else [True] * len(kinds)
         parts = [
             np.arange(where.start, where.stop)
-            for where, used in zip(self.slices, chosen, strict=True)
+            for where, used in zip(self.slices, self.in_place, strict=True)
             if used
         ]
         return np.concatenate(parts)
@@ -560,75 +406,11 @@ def _hessian(problem: Problem, used: Array, w: Array) -> Array:
     return np.asarray(part.state(w[used]).evaluation.hessian())
 
 
-def _records(source: Source, entries: Entries) -> Array:
-    return np.minimum(entries.y, 1.0) if source.kind == "counts" else entries.y
-
-
-def _telling(sources: Sequence[Source]) -> tuple[Source, ...]:
-    """The sources that tell something; warnings of what does not."""
-    given = [sources] if isinstance(sources, Source) else list(sources)
-    wrong = [s for s in given if not isinstance(s, Source)]
-    if wrong or not given:
-        raise TypeError(f"expected a list of Source, got {sources!r:.60}")
-    names = [source.name for source in given]
-    if len(set(names)) < len(names):
-        raise ValueError(f"sources need different names, got {', '.join(names)}: give name=")
-    others = [s for s in given if s.kind != "presences" and s.one_sided is None]
-    told = []
-    for source in given:
-        constant = [name for name, x in source.effort.items() if not np.ptp(x) > 0]
-        if constant:
-            same = (
-                "an effort that is the same everywhere changes nothing"
-                if source.kind == "presences"
-                else "that is a scale of its own: own_scale=True"
-            )
-            warnings.warn(
-                f"source {source.name!r}: effort {', '.join(constant)} is constant and left out; "
-                f"{same}",
-                stacklevel=3,
-            )
-        alone = source.one_sided is not None and (source.own_scale or not others)
-        if not alone:
-            told.append(source)
-        elif any(s.kind == "presences" for s in given) or others:
-            warnings.warn(
-                f"source {source.name!r} found {source.one_sided}, so the best scale of it is "
-                f"{'0' if 'nothing' in str(source.one_sided) else 'infinite'} whatever the map: it "
-                "is left out, and tells no scale",
-                stacklevel=3,
-            )
-        else:
-            raise ValueError(
-                f"source {source.name!r} found {source.one_sided}, and no other source tells where "
-                "the species is and where it is not: nothing can be fitted"
-            )
-    return tuple(told)
-
-
 def _stacked(
     sources: Sequence[Source], entries: Sequence[Entries], recipe: Recipe
 ) -> tuple[Schema, Cells]:
     """The cells of all entries, by one schema whose levels are those of all sources."""
-    first = sources[0]
-    for source in sources[1:]:
-        if is_frame(source.X) != is_frame(first.X):
-            raise ValueError(
-                f"sources {first.name!r} and {source.name!r} have no common columns: one is a "
-                "table with names, the other an array; give both names"
-            )
-        if is_frame(source.X):
-            ours, theirs = (set(map(str, s.X.columns)) for s in (first, source))
-            if ours != theirs:
-                raise ValueError(
-                    f"all sources need the same columns: {first.name!r} alone has "
-                    f"{sorted(ours - theirs)}, {source.name!r} alone has {sorted(theirs - ours)}"
-                )
-        elif source.X.shape[1] != first.X.shape[1]:
-            raise ValueError(
-                f"all sources need the same columns: {first.name!r} has {first.X.shape[1]}, "
-                f"{source.name!r} has {source.X.shape[1]}"
-            )
+    check_common([source.name for source in sources], [columns_of(s.X) for s in sources])
     schemas = [Schema.from_table(source.X, recipe.categorical) for source in sources]
     categorical = {name for schema in schemas for name in schema.categorical}
     if any(set(schema.categorical) != categorical for schema in schemas):

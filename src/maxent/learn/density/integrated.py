@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
+import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -12,9 +14,12 @@ from maxent import io
 from maxent._support.threads import one_blas_thread
 from maxent.density import FittedDensity, FittedIntensity, Recipe, Source, SourcesTask
 from maxent.density.sources import Agreement, SourceFit, agreement, held_out_weights
+from maxent.density.sources.blocked import BlockSourcesTask
 from maxent.learn.delegated import Delegated
 from maxent.learn.saving import SavesFields
 from maxent.rows.arrays import Array
+from maxent.rows.blocks.lazy import lazy_rows
+from maxent.rows.blocks.table import is_blocked
 from maxent.typing import ArrayLike, PotentialLike, SolverLike, TableLike
 
 WEIGHTS = ("likelihood", "held-out")
@@ -130,17 +135,30 @@ class IntegratedDensity(SavesFields, BaseEstimator):
         del settings["weights"], settings["intervals"]
         return Recipe(**settings)
 
-    def task(self, sources: Sequence[Source]) -> SourcesTask:
+    def task(self, sources: Sequence[Source]) -> SourcesTask | BlockSourcesTask:
         """What ``fit`` solves, with the weights of the sources as they were given."""
-        return SourcesTask.of(sources, self.recipe())
+        given = [sources] if isinstance(sources, Source) else sources
+        in_blocks = any(isinstance(source, Source) and source.in_blocks for source in given)
+        kind = BlockSourcesTask if in_blocks else SourcesTask
+        return kind.of(sources, self.recipe())
 
     def fit(self, sources: Sequence[Source], y: None = None) -> IntegratedDensity:
-        """Fit to the records of several sources, or of one."""
+        """Fit to the records of several sources, or of one.
+
+        Sources in blocks (of dask, an xarray Dataset, ``maxent.rows.blocks.open_table``) are read
+        where they are, with the coefficients and the certificate of a fit in memory, and may stand
+        beside sources in memory.
+        """
         if self.weights not in WEIGHTS:
             raise ValueError(f"weights must be one of {', '.join(WEIGHTS)}, got {self.weights!r}")
         with one_blas_thread():
             task = self.task(sources)
             if self.weights == "held-out" and len(task.sources) > 1:
+                if isinstance(task, BlockSourcesTask):
+                    raise ValueError(
+                        'weights="held-out" are of tables in memory: choose them on a sample of '
+                        "the rows, and give each Source its weight"
+                    )
                 able = [source for source in task.sources if source.kind != "presences"]
                 if not able:
                     raise ValueError(
@@ -163,9 +181,27 @@ class IntegratedDensity(SavesFields, BaseEstimator):
         area: ArrayLike = 1.0,
         clamp: bool = True,
     ) -> Array:
-        """Intensity, probability of presence or expected count; see ``FittedIntensity.predict``."""
+        """Intensity, probability of presence or expected count; see ``FittedIntensity.predict``.
+
+        A table in blocks gives a lazy array with the same chunks; there ``area`` is one number.
+        """
         check_is_fitted(self)
-        return self.intensity_.predict(X, output, area=area, clamp=clamp, missing=self.missing)
+        rows = partial(
+            self.intensity_.predict, output=output, area=area, clamp=clamp, missing=self.missing
+        )
+        if not is_blocked(X):
+            return rows(X)
+        if np.ndim(area):
+            raise ValueError(
+                f"area must be one number for a table in blocks, got shape {np.shape(area)}: ask "
+                'for output="intensity", and multiply'
+            )
+
+        def prepared(head: Any) -> tuple[Any, Array]:
+            self.intensity_.density.schema.read(head)  # what is wrong shows at once
+            return rows, rows(head)
+
+        return lazy_rows(X, prepared)
 
     def agreement(self, sources: Sequence[Source]) -> Agreement:
         """Whether the sources tell the same story; see ``maxent.density.sources.agreement``."""

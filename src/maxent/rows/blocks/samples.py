@@ -43,8 +43,8 @@ class SampleBlock:
         The entropy, which may have costs of its rows.
     features : FeatureMap or None
         Features of the rows; None for a block without rows.
-    weights : array (n_rows,)
-        Weights `a_i`; of all blocks the sum is 1.
+    weights : array (n_rows,) or None
+        Weights `a_i`; of all blocks the sum is 1. None where the block is one row of weight 1.
     observed : array
         Observed rows.
     """
@@ -52,7 +52,7 @@ class SampleBlock:
     number: int
     entropy: Entropy
     features: FeatureMap | None
-    weights: Array
+    weights: Array | None
     observed: Rows
     _last: dict[str, Any] = field(default_factory=dict, repr=False)
 
@@ -124,7 +124,10 @@ class SampleBlock:
 
     def column_means(self) -> Array | None:
         """The part of a'X."""
-        return None if self.features is None else self._samples_map.column_means(self.weights)
+        if self.features is None:
+            return None
+        assert self.weights is not None
+        return self._samples_map.column_means(self.weights)
 
     # -- second order --------------------------------------------------------------------------
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,14 +18,13 @@ from maxent.species.fitting.results import SpeciesResult
 from maxent.species.input.files import LayerFiles
 from maxent.species.input.layers.geodesy import cell_areas
 from maxent.species.input.layers.layers import Layers
+from maxent.species.input.times.dated_layers import DatedLayers
+from maxent.species.input.times.record_dates import AUTO
+from maxent.species.input.times.settings import TimeSettings
 from maxent.species.judging.bands import DrawnAreas, DrawnMaps
 from maxent.species.projecting.plan import Compiled
 
 _UNREAD = "this result does not say how the layers of its projections were read; fit again"
-_IN_TIME = (
-    "of a fit in time `maxent fit` alone writes them, at its own threshold; those of the area at "
-    "each time are in times/times.csv"
-)
 _CHUNK = 1 << 14  # cells whose drawn maps are there at once
 
 
@@ -98,28 +97,40 @@ def changes_of_result(
     present: Path,
     futures: Mapping[str, Path],
     threshold: float,
+    time: str | None = None,
 ) -> tuple[dict[str, dict[str, tuple[float, float]]] | None, list[str]]:
     """``drawn_changes`` of a result in a folder, whose layers are read once more; and notes.
 
-    None where the model knows no intervals, or its layers are no longer there.
+    ``time`` says that ``present`` is the map of this time of a fit in time, and that ``futures``
+    are those of its other times, by their names. None where the model knows no intervals, or its
+    layers are no longer there.
     """
     if density.uncertainty is None:
         return None, []
-    if result.timing is not None:
-        return None, [f"no intervals of the change: {_IN_TIME}"]
-    lacking = [name for name in futures if name not in result.projected]
+    of_times = time is not None
+    lacking = [] if of_times else [name for name in futures if name not in result.projected]
     if result.reading is None or lacking:
         return None, [f"intervals of the change are not known: {_UNREAD}"]
 
-    def drawn(path: Path, fields: Mapping[str, Any]) -> Drawn:
+    def drawn(path: Path, fields: Mapping[str, Any], at: str | None, fitted: bool) -> Drawn:
         files = replace(LayerFiles.stored(fields), categorical=result.categorical)
-        return Drawn(path, partial(files.open, only=density.schema.names))
+        names = density.schema.names
+        if result.timing is None:
+            return Drawn(path, partial(files.open, only=names))
+        table = result.timing.layer_times if fitted else None
+        times = TimeSettings(AUTO, layer_times=table, window=result.timing.window)
+        return Drawn(path, partial(_at_time, files, times, names, at))
 
     try:
         found = drawn_changes(
             density,
-            drawn(present, result.reading),
-            {name: drawn(path, result.projected[name]) for name, path in futures.items()},
+            drawn(present, result.reading, time, True),
+            {
+                name: drawn(path, result.reading, name, True)
+                if of_times
+                else drawn(path, result.projected[name], None, False)
+                for name, path in futures.items()
+            },
             threshold,
             bool(result.settings.get("clamp", True)),
         )
@@ -129,6 +140,19 @@ def changes_of_result(
             f"{error}; call this where `maxent fit` was called"
         ]
     return found, []
+
+
+@contextmanager
+def _at_time(
+    files: LayerFiles, times: TimeSettings, names: Sequence[str], label: str | None
+) -> Iterator[Layers]:
+    """Layers at a time, by default at the last one."""
+    with DatedLayers.open(files, times, only=names) as dated:
+        steps = {step.label: step for step in dated.steps()} if dated.series else {}
+        if label is not None and label not in steps:
+            raise FileNotFoundError(f"the layers have no time {label} any more: {', '.join(steps)}")
+        with dated.at(dated.last() if label is None else steps[label]) as layers:
+            yield layers
 
 
 def _intervals(found: DrawnAreas) -> dict[str, tuple[float, float]]:

@@ -711,9 +711,12 @@ class MapsInTime:
         ``map:<time>``, each map.
     slopes : dict of float
         Per year: suitable_km2 (or suitable, without a CRS) and mean; and rising and falling, the
-        shares of cells whose trend is above or below 0.
+        shares of cells whose trend is above or below 0. Of a density with intervals also
+        surely_rising and surely_falling, where the whole interval of the trend is.
     known : int
         Cells known at two times or more.
+    ends : dict of (float, float)
+        The intervals of the slopes of area and mean, where they are known.
 
     Examples
     --------
@@ -728,6 +731,7 @@ class MapsInTime:
     files: dict[str, str]
     slopes: dict[str, float]
     known: int
+    ends: dict[str, tuple[float, float]] = field(default_factory=dict, metadata=io.LATER)
 
     @property
     def area(self) -> str:
@@ -744,10 +748,19 @@ class MapsInTime:
         if self.area not in self.slopes:
             return "one time, so no trend"
         said = f"suitable area changes by {self.slopes[self.area]:+,.0f} {self.unit} a year"
+        if self.area in self.ends:
+            low, high = self.ends[self.area]
+            said += f" ({low:+,.0f} to {high:+,.0f})"
         if "rising" in self.slopes:
+            sure = {
+                what: f" ({self.slopes[f'surely_{what}']:.0%} by their whole interval)"
+                if f"surely_{what}" in self.slopes
+                else ""
+                for what in ("rising", "falling")
+            }
             said += (
-                f"; suitability rises in {self.slopes['rising']:.0%} of the cells and falls in "
-                f"{self.slopes['falling']:.0%}"
+                f"; suitability rises in {self.slopes['rising']:.0%} of the cells{sure['rising']} "
+                f"and falls in {self.slopes['falling']:.0%}{sure['falling']}"
             )
         return said
 

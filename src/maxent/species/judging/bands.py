@@ -89,12 +89,19 @@ class DrawnMaps:
     threshold: float
     clamp: bool = True
 
+    def exponents(self, cells: Cells) -> Array:
+        """`eta` of each map in each cell, (cells, maps): cloglog is `1 - exp(-exp(eta))`."""
+        known = self.density.known_uncertainty()
+        return np.asarray(known.exponents(self.density, cells, DRAWS, _SEED, self.clamp))
+
+    def has(self, exponents: Array) -> Array:
+        """Where exponents are of presence."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(exponents >= np.log(-np.log1p(-self.threshold)))
+
     def present(self, cells: Cells) -> Array:
         """Whether each map has presence in each cell, (cells, maps)."""
-        with np.errstate(divide="ignore"):
-            least = np.log(-np.log1p(-self.threshold))
-        known = self.density.known_uncertainty()
-        return np.asarray(known.exponents(self.density, cells, DRAWS, _SEED, self.clamp) >= least)
+        return self.has(self.exponents(cells))
 
 
 @dataclass

@@ -16,18 +16,22 @@ from maxent import io
 from maxent._support.progress import Progress
 from maxent._support.threads import num_threads
 from maxent.density import FittedDensity
+from maxent.density.intervals import LEVEL
 from maxent.rows.arrays import Array
 from maxent.species.batch.outputs import check_unread
 from maxent.species.batch.slugs import slugs
 from maxent.species.comparing.map_files import MapStack
+from maxent.species.fitting.record_kinds import ENDS
 from maxent.species.fitting.results import MapFiles, MapsInTime
 from maxent.species.input.layers.grid import Window
 from maxent.species.input.times.dated_layers import DatedLayers, Step
 from maxent.species.projecting import geotiff
 from maxent.species.projecting.drawing import project
+from maxent.species.projecting.drawn_trends import DrawnTrends, strips
 from maxent.species.projecting.plan import Map
 
 TABLE, TREND = "times.csv", "trend"
+TREND_ENDS = (f"{TREND}_{ENDS[0]}", f"{TREND}_{ENDS[1]}")
 _OPEN = 64  # maps that are open at one time
 _FLAT = 1e-12  # slopes a year that rounding alone can make
 
@@ -68,6 +72,9 @@ def project_in_time(
     **how : object
         Further arguments of ``project``.
 
+    A model that knows its intervals has ``trend_lower.tif`` and ``trend_upper.tif`` too, unless
+    ``intervals`` is False.
+
     Returns
     -------
     found : MapsInTime
@@ -79,7 +86,9 @@ def project_in_time(
     steps = layers.steps()
     folders = slugs([step.label for step in steps])
     every = tuple(dict.fromkeys(["cloglog", *outputs]))
-    for name in (TABLE, f"{TREND}.tif"):
+    banded = model.uncertainty is not None and bool(how.get("intervals", True)) and len(steps) > 1
+    trends = (TREND, *TREND_ENDS) if banded else (TREND,)
+    for name in (TABLE, *(f"{one}.tif" for one in trends)):
         if (out / name).exists() and not overwrite:
             raise FileExistsError(f"{out / name} is there already; replace it with --overwrite")
     maps: dict[str, MapFiles] = {}
@@ -103,15 +112,24 @@ def project_in_time(
         for label, written in maps.items()
     }
     trend = _Trend([step.span.year for step in steps])
+    drawn = None
+    if banded:
+        clamp = bool(how.get("clamp", True))
+        drawn = DrawnTrends(model, layers, steps, threshold, clamp)
     if len(steps) > 1:
-        _write_trend(trend, paths, out, verbose)
+        _write_trend(trend, paths, out, verbose, drawn)
     rows = [_row(step, maps[step.label], trend) for step in steps]
     files = {f"map:{label}": path.relative_to(out).as_posix() for label, path in paths.items()}
-    files |= {"trend": f"{TREND}.tif"} if len(steps) > 1 else {}
+    files |= {name: f"{name}.tif" for name in trends} if len(steps) > 1 else {}
     check_unread(out / TABLE, [])
     io.write_atomically(out / TABLE, _csv(rows))
+    slopes = _slopes(rows, trend)
+    ends = {} if drawn is None else drawn.slopes(slopes)
+    if drawn is not None and trend.known:
+        slopes |= {"surely_rising": drawn.rising / trend.known}
+        slopes |= {"surely_falling": drawn.falling / trend.known}
     found = MapsInTime(
-        rows, rule, float(threshold), {**files, "table": TABLE}, _slopes(rows, trend), trend.known
+        rows, rule, float(threshold), {**files, "table": TABLE}, slopes, trend.known, ends
     )
     return found, maps
 
@@ -191,24 +209,42 @@ class _Trend:
         return slope
 
 
-def _write_trend(trend: _Trend, paths: Mapping[str, Path], out: Path, verbose: int) -> None:
-    maps = {TREND: Map(TREND, tags={"UNIT": "change of cloglog a year"})}
-    target = {TREND: out / f"{TREND}.tif"}
+def _write_trend(
+    trend: _Trend,
+    paths: Mapping[str, Path],
+    out: Path,
+    verbose: int,
+    drawn: DrawnTrends | None = None,
+) -> None:
+    tags, ends = (
+        {"UNIT": "change of cloglog a year"},
+        {} if drawn is None else {"LEVEL": str(LEVEL)},
+    )
+    maps = {TREND: Map(TREND, tags=tags)}
+    maps |= {end: Map(end, tags=tags | ends) for end in TREND_ENDS if drawn is not None}
+    targets = {name: out / f"{name}.tif" for name in maps}
     names = list(paths)
     with (
         MapStack.open({names[0]: paths[names[0]]}) as first,
         closing(Progress("trend", verbose)) as progress,
         geotiff.workspace(out, first.grid, maps) as work,
     ):
-        windows = first.windows()
-        stage = geotiff.Stage(first.grid, maps, target, work, windows[0])
+        windows = first.windows() if drawn is None else strips(first.grid)
+        stage = geotiff.Stage(first.grid, maps, targets, work, windows[0])
         with stage.open({"FIRST": names[0], "LAST": names[-1]}):
             for done, window in enumerate(windows, start=1):
-                values = (part for part in _values(paths, window))
-                slopes = trend.slopes(values, (window.height, window.width))
-                stage.write(window, {TREND: slopes.astype(np.float32)})
+                shape, found = (window.height, window.width), {}
+                if drawn is None:
+                    found[TREND] = trend.slopes(_values(paths, window), shape)
+                else:
+                    values = list(_values(paths, window))
+                    found[TREND] = trend.slopes(values, shape)
+                    here = drawn.ends(window, values, found[TREND])
+                    found |= dict(zip(TREND_ENDS, here, strict=True))
+                stage.write(window, {name: x.astype(np.float32) for name, x in found.items()})
                 progress.update(f"{done} of {len(windows)} windows")
-        stage.finish(TREND, trend.known, True, num_threads())
+        for name in maps:
+            stage.finish(name, trend.known, True, num_threads())
         stage.publish()
 
 

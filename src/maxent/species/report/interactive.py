@@ -117,6 +117,7 @@ def embedded(result: SpeciesResult, model: SpeciesModel, layers: Layers) -> dict
             }
             for v, name in enumerate(schema.names)
         ],
+        "ends": _ends(density, table, clamp, spread),
         **_novelty(model, table, spread),
         "records": {
             "x": [float(x) for x in result.records["x"]],
@@ -131,6 +132,16 @@ def embedded(result: SpeciesResult, model: SpeciesModel, layers: Layers) -> dict
         "rule": _rule(result, model),
         "responses": [_curve(one) for one in result.responses if one.kind == "marginal"],
     }
+
+
+def _ends(
+    density: FittedDensity, table: Any, clamp: bool, spread: Callable[[Array], Array]
+) -> list[dict[str, Any]] | None:
+    """The ends of the intervals of suitability at each cell, None where they are not known."""
+    if density.uncertainty is None:
+        return None
+    ends = density.intervals(table, output=_SCALE, clamp=clamp)
+    return [_packed(spread(end)) for end in ends]
 
 
 def _variable(density: FittedDensity, name: str) -> dict[str, Any]:

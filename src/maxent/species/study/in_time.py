@@ -125,6 +125,7 @@ class InTime:
                 if self.records[i] or drawn[i]
             ],
             left=self.left,
+            layer_times=self.times.layer_times,
         )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from torch.nn.functional import linear
 
 import torch
+from maxent.torch.head._aligned import aligned, write_product, write_scores
 from maxent.torch.head._amended import class_weights, penalized
 from maxent.torch.head._objective import Objective
 from maxent.torch.head._sparse import Targets
@@ -20,9 +21,10 @@ from maxent.torch.maps import _dispatch
 from maxent.torch.maps.scaling import Scaling
 from torch import Tensor
 
-ROOM = 1 << 28  # bytes of scores that are there at a time
+ROOM = 1 << 28  # bytes of scores, or of scores and residuals, that are there at a time
 ROOM_ON_CPU = 1 << 24
 FEWEST = 64  # rows at a time on CPU, where the gradient of the weight is read for each
+WAVES = (1024, 128)  # rows of which there are a multiple on CUDA: whole waves of tiles
 
 
 @dataclass(frozen=True)
@@ -72,12 +74,19 @@ class DenseRows:
                 x.mul_(self.factor)
 
 
-def blocks(hidden: Tensor, weight: Tensor, scaling: Scaling) -> list[slice]:
-    """Rows that fit together."""
-    dtype = hidden.dtype if scaling.plain else _dispatch.compute_type(hidden)
-    room, least = (ROOM_ON_CPU, FEWEST) if hidden.device.type == "cpu" else (ROOM, 1)
-    size = max(room // max(len(weight) * dtype.itemsize, 1), least)
-    return [slice(first, first + size) for first in range(0, len(hidden), size)]
+def blocks(rows: int, weight: Tensor, scaling: Scaling, copies: int = 1) -> list[slice]:
+    """Rows that fit together.
+
+    copies : how many numbers there are for each score on CUDA.
+    """
+    dtype = weight.dtype if scaling.plain else _dispatch.compute_type(weight)
+    row = max(len(weight) * dtype.itemsize, 1)
+    if weight.device.type == "cpu":
+        size = max(ROOM_ON_CPU // row, FEWEST)
+    else:
+        size = max(ROOM // (copies * row), 1)
+        size -= next((size % wave for wave in WAVES if size >= wave), 0)
+    return [slice(first, first + size) for first in range(0, rows, size)]
 
 
 def losses(
@@ -86,17 +95,20 @@ def losses(
     bias: Tensor | None,
     targets: Targets,
     objective: Objective,
-    number: Tensor | None,
+    number: Tensor,
+    gradients: bool,
     view: View | None = None,
 ) -> tuple[Tensor, DenseRows | None]:
-    """The losses of the rows, each times its share, and the gradients of their sum.
+    """The losses of some rows, each times its share, and the gradients of their sum.
 
-    number : which rows they are, where gradients are wanted.
+    number : which rows of ``hidden`` they are; ``targets`` are of these alone.
+    gradients : whether they are wanted.
     """
     dtype = _dispatch.compute_type(hidden)
     if hidden.device.type == "cpu" and hidden.dtype != dtype:
-        return _losses_in(dtype, hidden, weight, bias, targets, objective, number, view)
-    total = torch.zeros(len(hidden), dtype=dtype, device=hidden.device)
+        return _losses_in(dtype, hidden, weight, bias, targets, objective, number, gradients, view)
+    every, classes = len(number) == len(hidden), len(weight)
+    total = torch.zeros(len(number), dtype=dtype, device=hidden.device)
     factor = torch.ones((), dtype=dtype, device=hidden.device)
     share = targets.share
     if hidden.dtype == torch.float16 and len(share):
@@ -105,24 +117,55 @@ def losses(
         factor = size if view is None else torch.maximum(size, factor * view.size)
     relative = targets.times(1 / factor)
     gradient = None
-    if number is not None:
-        made = [torch.empty_like(x) for x in (hidden, weight)]
+    if gradients:
+        made = hidden.new_empty(len(number), hidden.shape[1]), torch.empty_like(weight)
         sums = None if bias is None else torch.zeros_like(bias)
         gradient = DenseRows(number, made[0], made[1], sums, factor)
-    for rows in blocks(hidden, weight, objective.scaling):
-        total[rows], residual = _block(
-            linear(hidden[rows], weight, bias), relative.take(rows), objective,
-            None if view is None else partial(view.see, rows=rows, factor=factor),
-        )  # fmt: skip
-        if gradient is not None:
-            torch.mm(residual, weight, out=gradient.hidden[rows])
-            torch.addmm(
-                gradient.weight, residual.T, hidden[rows], beta=int(rows.start > 0),
-                out=gradient.weight,
+    alone = view is None and targets.index.shape[1] == 1 and objective.plain
+    room = _room(hidden, classes, objective) if alone else None
+    parts = blocks(len(number), weight, objective.scaling, 2 if room is None else 1)
+    if room is not None and parts:
+        room = room.new_empty(min(parts[0].stop, len(number)), room.shape[1])
+    for rows in parts:
+        h, y = hidden[rows if every else number[rows]], relative.take(rows)
+        if room is None:
+            total[rows], residual = _block(
+                linear(h, weight, bias), y, objective,
+                None if view is None else partial(view.see, rows=rows, factor=factor),
             )  # fmt: skip
+        else:
+            x = room[: len(h)]
+            residual = write_scores(x, h, weight, bias)
+            total[rows] = _loss_in_place(x, classes, y, objective)
+        if gradient is not None:
+            if room is None:
+                torch.mm(residual, weight, out=gradient.hidden[rows])
+            else:
+                write_product(gradient.hidden[rows], residual, weight)
+            torch.addmm(
+                gradient.weight, residual.T, h, beta=int(rows.start > 0), out=gradient.weight
+            )
             if gradient.bias is not None:
                 gradient.bias += residual.sum(0)
+        del residual  # before there are other scores
     return total * factor, gradient
+
+
+def _room(hidden: Tensor, classes: int, objective: Objective) -> Tensor | None:
+    """A row of scores whose residuals may take their place, with columns to spare; or None."""
+    if hidden.device.type == "cpu":
+        return None
+    row = hidden.new_empty(1, aligned(classes))
+    return row if _dispatch.fuses(row, objective.kind, objective.parameter) else None
+
+
+def _loss_in_place(x: Tensor, classes: int, targets: Targets, objective: Objective) -> Tensor:
+    """Losses times shares of scores with columns of -inf behind them; residuals in their place."""
+    label = targets.index[:, 0].contiguous()
+    if x.shape[1] > classes:  # a label of these columns is none either
+        label = torch.where(label < classes, label, x.shape[1])
+    kind, parameter = objective.kind, objective.parameter
+    return _dispatch.shared_loss(x, label, targets.share, kind, parameter, -1, False, True)[0]
 
 
 def _losses_in(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
+from maxent.torch.head._dtensor import check_whole
 from maxent.torch.maps._shapes import check_floating
 from torch import Tensor
 
@@ -13,6 +14,8 @@ def checked_layer(
     hidden: Tensor, weight: Tensor, bias: Tensor | None, name: str
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Tensors that fit each other, cast where autocast is on."""
+    for x, what in ((hidden, "hidden"), (weight, "weight"), (bias, "bias")):
+        check_whole(x, what, name)
     check_floating(hidden, name)
     check_floating(weight, name)
     if hidden.ndim == 0 or weight.ndim != 2 or hidden.shape[-1] != weight.shape[1]:

@@ -122,6 +122,7 @@ def solve(
             solved.blank = blank[0] if blank else None
         else:
             solved.whole = torch.cat(whole)
+        blank.clear()  # whole rows need a gradient of the weight of their own
     else:
         dtype = _dispatch.compute_type(hidden)
         solved = Solved(torch.zeros(len(hidden), dtype=dtype, device=hidden.device))
@@ -178,12 +179,10 @@ def dense_rows(
     view: View | None = None,
 ) -> tuple[Tensor, DenseRows | None]:
     """Losses of the rows ``number``, times their shares, and gradients of their sum."""
-    every = len(number) == len(hidden)
-    some = hidden if every else hidden[number]
-    y = targets if every else targets.take(number)
+    y = targets if len(number) == len(hidden) else targets.take(number)
     if view is not None:
         view = replace(view, see=partial(view.see, number))
-    return _dense.losses(some, weight, bias, y, objective, number if gradients else None, view)
+    return _dense.losses(hidden, weight, bias, y, objective, number, gradients, view)
 
 
 def gradients(

@@ -16,6 +16,7 @@ import triton
 import triton.language as tl
 
 import torch
+from maxent.torch.head._aligned import aligned, write_scores
 from maxent.torch.head._sparse import UNUSED, Candidates, Look, SparseRows, Targets
 from maxent.torch.head._triton_products import feature_block, times, transposed_times, turned
 from maxent.torch.maps._dispatch import entropy_value
@@ -51,7 +52,7 @@ __all__ = [
 ]
 
 KEPT = 512  # candidates of a row; one with more is solved as a whole
-_ROOM = 1 << 27  # scores that are there at a time
+_ROOM = 1 << 28  # bytes of scores that are there at a time
 _CLASSES = 512  # of which there are a multiple at a time
 _SHORT = 2048  # classes of the first chunks
 _LABELS = 1 << 17  # that one program counts
@@ -438,8 +439,9 @@ def candidates(
     """
     rows, classes = len(hidden), len(weight)
     device, kind = hidden.device, _kind(alpha).value
-    edges = _edges(rows, classes)
-    buffer = torch.empty(rows * max(b - a for a, b in edges), dtype=hidden.dtype, device=device)
+    edges = _edges(rows, classes, hidden.dtype)
+    most = rows * max(aligned(b - a) for a, b in edges)
+    buffer = torch.empty(most, dtype=hidden.dtype, device=device)
     error, look = _error(hidden, weight, scaling), None
     shape, scaled = _scaling_arguments(scaling)
     r, c, warps = _TILE
@@ -447,12 +449,9 @@ def candidates(
     constants = {"R": r, "C": c, "GROUP": max(32 * warps // r, 1)}
     constants |= solving | {"SHARES": share is not None} | scaled
     for start, stop in edges:
-        part = weight[start:stop]
-        x = buffer[: rows * len(part)].view(rows, -1)
-        if bias is None:
-            torch.mm(hidden, part.T, out=x)
-        else:
-            torch.addmm(bias[start:stop], hidden, part.T, out=x)
+        part, width = weight[start:stop], aligned(stop - start)
+        x = buffer[: rows * width].view(rows, width)
+        write_scores(x, hidden, part, None if bias is None else bias[start:stop])
         if start == 0:  # while that is under way
             lists = Candidates.empty(rows, KEPT, device)
             counters = torch.zeros(4, dtype=torch.int32, device=device)
@@ -464,7 +463,7 @@ def candidates(
             scale = (alpha, _ROUNDING[hidden.dtype], _ERROR / scaling.temperature)
         launch(
             _collect, (rows, 1, 1),
-            (x, places, *state, errors, shares, counters, *scale, start, stop - start, *shape),
+            (x, places, *state, errors, shares, counters, *scale, start, width, *shape),
             constants | {"FIRST": start == 0}, {"num_warps": warps},
         )  # fmt: skip
         if start == 0 and len(edges) > 1:
@@ -483,12 +482,16 @@ def candidates(
     return lists, look
 
 
-def _edges(rows: int, classes: int) -> list[tuple[int, int]]:
-    """The chunks: two short ones, to see what supports are like, and as long as there is room."""
-    size = max(_ROOM // rows // _CLASSES * _CLASSES, _CLASSES)
+def _edges(rows: int, classes: int, dtype: torch.dtype) -> list[tuple[int, int]]:
+    """The chunks: two short ones, to see what supports are like, and as long as there is room.
+
+    There are short ones where others follow or products are slow, those of 32-bit numbers.
+    """
+    size = max(_ROOM // (rows * dtype.itemsize) // _CLASSES * _CLASSES, _CLASSES)
+    looks = classes > (4 * _SHORT if dtype == torch.float32 else size)
     cuts = [0]
     while cuts[-1] < classes:
-        short = len(cuts) <= 2 and classes > size
+        short = len(cuts) <= 2 and looks
         cuts.append(min(cuts[-1] + (min(_SHORT, size) if short else size), classes))
     return list(pairwise(cuts))
 

@@ -180,7 +180,7 @@ def _distribution(
         p, order = lists.score[:, :width].masked_fill(beyond, 0).sort(dim=1, descending=True)
         index = lists.index[:, :width].long().masked_fill(beyond, 0).gather(1, order)
     number = whole.nonzero()[:, 0]
-    for rows in _dense.blocks(hidden[number], weight, scaling):
+    for rows in _dense.blocks(len(number), weight, scaling):
         x = scaling.apply_(linear(hidden[number[rows]], weight, bias).to(dtype))
         dense = _dispatch.as_map(x, "tsallis", alpha, None)
         bad = dense[:, 0].isnan()

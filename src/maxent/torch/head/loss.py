@@ -6,9 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch.distributed as dist
+from torch.nn.functional import linear
 
 import torch
 from maxent.torch.head._autograd import apply_head
+from maxent.torch.head._dtensor import is_dtensor, local_parts, sharded_weight
 from maxent.torch.head._layer import checked_layer
 from maxent.torch.head._objective import Objective
 from maxent.torch.head._parallel import ParallelLoss
@@ -17,14 +19,17 @@ from maxent.torch.head._shards import Shards, agreed_shards, check_group
 from maxent.torch.head._sparse import UNUSED, Targets
 from maxent.torch.maps._dispatch import check_labels, compute_type
 from maxent.torch.maps.entropies import Entropy, as_entropy
-from maxent.torch.maps.losses import check_reduction, check_smoothing
+from maxent.torch.maps.losses import check_reduction, check_smoothing, fenchel_young_loss
 from maxent.torch.maps.scaling import check_z_loss, checked_scaling
 from torch import Tensor
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
+    from torch.distributed.device_mesh import DeviceMesh
 
 _NAME = "linear_fenchel_young_loss"
+# rows at most that have all their scores at once: there the host's time counts, and there is room
+FEW = {"cuda": 256}
 
 
 def linear_fenchel_young_loss(
@@ -56,7 +61,8 @@ def linear_fenchel_young_loss(
     hidden : tensor (..., n_features)
         Hidden vectors h.
     weight : tensor (n_classes, n_features)
-        W, of the type of ``hidden``.
+        W, of the type of ``hidden``. A DTensor with its classes in shards, ``[Shard(0)]`` on a mesh
+        of one dimension, is what ``group`` says of the processes of this mesh.
     target : int tensor (...) or pair of tensors (..., k)
         Labels; or proportions as a pair (classes, portions), the classes of a row distinct and its
         portions summing to 1. Places that are not needed have the class ``ignore_index``.
@@ -110,10 +116,13 @@ def linear_fenchel_young_loss(
     tensor(0.5000)
     """
     check_reduction(reduction)
-    shards = None
+    shards = mesh = None
+    if is_dtensor(weight):
+        mesh = weight.device_mesh
+        weight, group = sharded_weight(weight, group, _NAME)
     if group is not None:
-        hidden, weight, bias, shards = _shared_layer(
-            hidden, weight, bias, target, ignore_index, shift, group
+        hidden, weight, bias, target, shards = _shared_layer(
+            hidden, weight, bias, target, ignore_index, shift, group, mesh
         )
     else:
         hidden, weight, bias = checked_layer(hidden, weight, bias, _NAME)
@@ -128,6 +137,13 @@ def linear_fenchel_young_loss(
         )
     if shards is not None:
         _check_parallel(objective, sparse_grad)
+    elif (
+        _few(hidden, target)
+        and objective.plain
+        and label_weight is None
+        and not (sparse_grad or shift)
+    ):
+        return _of_all_scores(hidden, weight, bias, target, entropy, ignore_index, reduction, check)
     targets = checked_targets(
         target, hidden, classes, ignore_index, reduction, label_weight, shift, check, objective
     )
@@ -150,6 +166,35 @@ def linear_fenchel_young_loss(
     return loss.reshape(lead)
 
 
+def _few(hidden: Tensor, target: Tensor | tuple[Tensor, Tensor]) -> bool:
+    """Whether the rows, with a label each, are so few that their scores may be there at once."""
+    if torch.compiler.is_compiling() or not isinstance(target, Tensor):
+        return False
+    lead = hidden.shape[:-1]
+    few = 0 < lead.numel() <= FEW.get(hidden.device.type, 0)
+    return few and target.dtype == torch.int64 and target.shape == lead
+
+
+def _of_all_scores(
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    target: Tensor,
+    entropy: str | float | Entropy,
+    ignore_index: int,
+    reduction: str,
+    check: bool | None,
+) -> Tensor:
+    lead = hidden.shape[:-1]
+    if hidden.ndim != 2:
+        hidden, target = hidden.reshape(-1, hidden.shape[-1]), target.reshape(-1)
+    loss = fenchel_young_loss(
+        linear(hidden, weight, bias), target, entropy, reduction, ignore_index, check=check
+    )
+    loss = loss.to(compute_type(hidden))
+    return loss.reshape(lead) if reduction == "none" and len(lead) != 1 else loss
+
+
 def _shared_layer(
     hidden: Tensor,
     weight: Tensor,
@@ -158,8 +203,9 @@ def _shared_layer(
     ignore_index: int,
     shift: int,
     group: ProcessGroup,
-) -> tuple[Tensor, Tensor, Tensor | None, Shards | None]:
-    """The checked layer, and the shards; None in a group of one.
+    mesh: DeviceMesh | None,
+) -> tuple[Tensor, Tensor, Tensor | None, Tensor | tuple[Tensor, Tensor], Shards | None]:
+    """The checked layer with targets, and the shards; None in a group of one.
 
     An error of one process is one of all: none waits for another that has gone.
     """
@@ -168,6 +214,9 @@ def _shared_layer(
     check_group(group)
     layer, index, error = (hidden, weight, bias), None, None
     try:
+        if mesh is not None:
+            hidden, bias, target = local_parts(hidden, bias, target, mesh)
+            layer = (hidden, weight, bias)
         index, _ = _pairs(target, hidden, ignore_index, shift)
         # what the shards have together is looked at by all
         alone = weight.ndim != 2 or (len(weight) and hidden.shape[-1:] == weight.shape[1:])
@@ -176,7 +225,7 @@ def _shared_layer(
     except Exception as caught:
         error = caught
     shards = agreed_shards(group, layer[0], layer[1], index, error)
-    return *layer, shards if dist.get_world_size(group) > 1 else None
+    return *layer, target, shards if dist.get_world_size(group) > 1 else None
 
 
 def _check_parallel(objective: Objective, sparse_grad: bool) -> None:

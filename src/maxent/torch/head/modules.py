@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 import torch
+from maxent.torch.head._dtensor import is_dtensor, local_classes
 from maxent.torch.head.distribution import SparseDistribution, linear_entmax
 from maxent.torch.head.loss import linear_fenchel_young_loss
 from maxent.torch.head.statistics import RowStatistics, linear_statistics
@@ -62,7 +63,8 @@ class LinearFenchelYoungLoss(nn.Module):
         Adds this times `Omega*(x)^2` to each loss, which is the z-loss for Shannon's entropy.
     group : torch.distributed.ProcessGroup, default None
         The processes that share the vocabulary, see ``linear_fenchel_young_loss``; ``num_classes``
-        is then how many classes this process has.
+        is then how many classes this process has. A weight that is replaced by a DTensor in shards
+        needs no group.
     device : device, default None
         Where the weights are.
     dtype : dtype, default None
@@ -185,8 +187,8 @@ class LinearFenchelYoungLoss(nn.Module):
         )
 
     def _check_whole(self, what: str) -> None:
-        if self.group is not None:
+        if self.group is not None or is_dtensor(self.weight):
             raise NotImplementedError(
-                f"{what} needs all classes, and this process has {len(self.weight)} of them: "
-                "gather the weights of the group"
+                f"{what} needs all classes, and this process has {local_classes(self.weight)} of "
+                "them: gather the weights of the group"
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from maxent.torch._operators import eager, fold, runs_here
 from maxent.torch.maps import _derivatives, _dispatch, _plain, _unrolled
 from torch import Tensor
 
@@ -33,20 +34,6 @@ def _(
     x: Tensor, target: Tensor, kind: str, parameter: float, ignore: int, check: bool
 ) -> tuple[Tensor, Tensor]:
     return x.new_empty(x.shape[0], dtype=_dispatch.compute_type(x)), torch.empty_like(x)
-
-
-def _runs_here(x: Tensor) -> bool:
-    """Whether the tensor has memory of its own: no tracing, no fake or other subclass."""
-    return not torch.compiler.is_compiling() and type(x) is Tensor and not x.is_meta
-
-
-def eager(x: Tensor) -> bool:
-    """Whether nothing but backward may look at what is done: no torch.func, no forward mode."""
-    return (
-        _runs_here(x)
-        and not torch._C._are_functorch_transforms_active()
-        and torch.autograd.forward_ad._current_level < 0
-    )
 
 
 def direct(x: Tensor, dim: int) -> bool:
@@ -129,20 +116,12 @@ def fused(x: Tensor, kind: str, parameter: float) -> bool:
     return eager(x) and not _plain.recording() and _dispatch.fuses(x, kind, parameter)
 
 
-def _fold(x: Tensor | None, batch: int, dim: int | None) -> Tensor | None:
-    """A batch of rows as more rows."""
-    if x is None:
-        return None
-    x = x.expand(batch, *x.shape) if dim is None else x.movedim(dim, 0)
-    return x.flatten(0, 1).contiguous()
-
-
 class Map(torch.autograd.Function):
     """p of each row of a contiguous (rows, size) tensor."""
 
     @staticmethod
     def forward(x: Tensor, parameters: Tensor | None, kind: str, parameter: float) -> Tensor:
-        run = _dispatch.as_map if _runs_here(x) else _map_op
+        run = _dispatch.as_map if runs_here(x) else _map_op
         p: Tensor = run(x, kind, parameter, parameters)
         return p
 
@@ -175,9 +154,8 @@ class Map(torch.autograd.Function):
     ) -> tuple[Tensor, int]:
         """More rows."""
         batch = info.batch_size
-        rows = _fold(x, batch, in_dims[0])
-        assert rows is not None
-        alphas = _fold(parameters, batch, in_dims[1])
+        rows = fold(x, batch, in_dims[0])
+        alphas = None if parameters is None else fold(parameters, batch, in_dims[1])
         p = _map_function().apply(rows, alphas, kind, parameter)
         return p.unflatten(0, (batch, -1)), 0
 
@@ -245,7 +223,7 @@ class Loss(torch.autograd.Function):
     def forward(
         x: Tensor, target: Tensor, kind: str, parameter: float, ignore: int, check: bool
     ) -> tuple[Tensor, Tensor]:
-        run = _dispatch.loss if _runs_here(x) else _loss_op
+        run = _dispatch.loss if runs_here(x) else _loss_op
         both: tuple[Tensor, Tensor] = run(x, target, kind, parameter, ignore, check)
         return both
 
@@ -280,7 +258,7 @@ class Loss(torch.autograd.Function):
     ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
         """More rows."""
         batch = info.batch_size
-        rows, targets = _fold(x, batch, in_dims[0]), _fold(target, batch, in_dims[1])
+        rows, targets = fold(x, batch, in_dims[0]), fold(target, batch, in_dims[1])
         loss, residual = _loss_function().apply(rows, targets, kind, parameter, ignore, check)
         return (loss.unflatten(0, (batch, -1)), residual.unflatten(0, (batch, -1))), (0, 0)
 

@@ -198,10 +198,12 @@ def shared_loss(
     parameter: float,
     ignore: int,
     check: bool,
+    in_place: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Losses by labels and their gradients, each row times its share, in one pass.
 
     share : one number per row, or a single one by which all are divided.
+    in_place : whether the gradients take the place of the scores; on CUDA alone.
     """
     if x.device.type == "cpu":
         return _compiled_loss(x, target, share, kind, parameter, ignore, check)
@@ -209,7 +211,7 @@ def shared_loss(
         check_labels(target, x.shape[1], ignore)
     triton = _load("triton")
     assert triton is not None
-    both: tuple[Tensor, Tensor] = triton.tsallis_loss(x, target, parameter, ignore, share)
+    both: tuple[Tensor, Tensor] = triton.tsallis_loss(x, target, parameter, ignore, share, in_place)
     return both
 
 

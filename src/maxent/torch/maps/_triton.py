@@ -421,15 +421,22 @@ def _share(share_ptr, row, SHARED: tl.constexpr):
 
 
 @triton.jit
+def _own(x_ptr, target, used, n_cols):
+    """The score of a row's label, NaN for one that is none of the columns."""
+    column = tl.where(used, target, -1) + tl.arange(0, 1)
+    inside = (column >= 0) & (column < n_cols)
+    return _widened(tl.load(x_ptr + column, mask=inside, other=float("nan")))
+
+
+@triton.jit
 def _label(
-    x_ptr, out_ptr, loss_ptr, target, used, mass, gain, base, ref, off, share, alpha, n_cols,
+    own, out_ptr, loss_ptr, target, used, mass, gain, base, ref, off, share, alpha, n_cols,
     KIND: tl.constexpr,
 ):  # fmt: skip
     """The loss of a row, NaN for a label that is none of the columns, and the gradient there."""
     one = tl.arange(0, 1)
     column = tl.where(used, target, -1) + one
     inside = (column >= 0) & (column < n_cols)
-    own = _widened(tl.load(x_ptr + column, mask=inside, other=float("nan")))
     t = off
     if KIND == STEEP:
         t = (ref - base) + off / tl.exp2(_magnified(alpha)) + 1.0 / (alpha - 1.0)
@@ -444,9 +451,11 @@ def _label(
 def _short_row(
     x, heads, base, x_ptr, out_ptr, cols, inside, loss_ptr, target, used, share, alpha, n_cols,
     R: tl.constexpr, KIND: tl.constexpr, TWO: tl.constexpr, STEPS: tl.constexpr,
-    LOSS: tl.constexpr, DIGITS: tl.constexpr,
+    LOSS: tl.constexpr, DIGITS: tl.constexpr, IN_PLACE: tl.constexpr,
 ):  # fmt: skip
     """Solve a row held in registers, and write p or the gradient and the loss."""
+    if IN_PLACE:
+        own = _own(x_ptr, target, used, n_cols)
     ref, off = _start(base, alpha, KIND)
     if R > 1:
         second = None
@@ -461,8 +470,10 @@ def _short_row(
         p = tl.where(used, p * share, 0.0)
     tl.store(out_ptr + cols, p.to(out_ptr.dtype.element_ty), mask=inside)
     if LOSS:
+        if not IN_PLACE:
+            own = _own(x_ptr, target, used, n_cols)
         _label(
-            x_ptr, out_ptr, loss_ptr, target, used, mass, gain, base, ref, off, share, alpha,
+            own, out_ptr, loss_ptr, target, used, mass, gain, base, ref, off, share, alpha,
             n_cols, KIND,
         )  # fmt: skip
 
@@ -478,6 +489,7 @@ def _resident(
     x_ptr, out_ptr, loss_ptr, target_ptr, share_ptr, alpha_ptr, alpha, ignore, n_cols,
     R: tl.constexpr, C: tl.constexpr, KIND: tl.constexpr, TWO: tl.constexpr, STEPS: tl.constexpr,
     LOSS: tl.constexpr, DIGITS: tl.constexpr, SHARED: tl.constexpr, PER_ROW: tl.constexpr,
+    IN_PLACE: tl.constexpr,
 ):  # fmt: skip
     """One row per program, held in registers."""
     row = tl.program_id(0).to(tl.int64)
@@ -502,14 +514,14 @@ def _resident(
         if kind == EACH:
             _short_row(
                 x, heads, base, x_ptr, out_ptr, cols, inside, loss_ptr, target, used, share,
-                alpha, n_cols, R, EACH, TWO and EACH == POWER, STEPS, LOSS, DIGITS,
+                alpha, n_cols, R, EACH, TWO and EACH == POWER, STEPS, LOSS, DIGITS, IN_PLACE,
             )  # fmt: skip
 
 
 @triton.jit
 def _heads(
     x_ptr, out_ptr, head_ptr, n_cols, n_pieces,
-    R: tl.constexpr, C: tl.constexpr,
+    R: tl.constexpr, C: tl.constexpr, IN_PLACE: tl.constexpr,
 ):  # fmt: skip
     """Zeros for a piece of a row, and the largest entry of each place."""
     row = tl.program_id(0).to(tl.int64)
@@ -517,8 +529,9 @@ def _heads(
     cols = piece * R * C + tl.arange(0, R)[:, None] * C + tl.arange(0, C)[None, :]
     inside = cols < n_cols
     x = tl.load(x_ptr + row * n_cols + cols, mask=inside, other=float("-inf"))
-    zero = tl.zeros((R, C), dtype=out_ptr.dtype.element_ty)
-    tl.store(out_ptr + row * n_cols + cols, zero, mask=inside)
+    if not IN_PLACE:
+        zero = tl.zeros((R, C), dtype=out_ptr.dtype.element_ty)
+        tl.store(out_ptr + row * n_cols + cols, zero, mask=inside)
     z = x.to(tl.float32)
     # a head that is NaN tells of any NaN at its place
     heads = tl.max(z, 0)
@@ -530,8 +543,9 @@ def _heads(
 @triton.jit
 def _gather(
     x_ptr, out_ptr, place_ptr, count, base, ref, off, used, share, alpha, n_cols,
-    R: tl.constexpr, C: tl.constexpr, KEPT: tl.constexpr, KIND: tl.constexpr,
-    STEPS: tl.constexpr, LOSS: tl.constexpr, DIGITS: tl.constexpr,
+    R: tl.constexpr, C: tl.constexpr, KEPT: tl.constexpr, WIDTH: tl.constexpr,
+    KIND: tl.constexpr, STEPS: tl.constexpr, LOSS: tl.constexpr, DIGITS: tl.constexpr,
+    IN_PLACE: tl.constexpr,
 ):  # fmt: skip
     """Solve a row for the entries at the places kept, from ref, off on, and write their p.
 
@@ -549,6 +563,15 @@ def _gather(
     if LOSS:
         mass, gain = _mass_and_gain(p, x - base)
         p = tl.where(used, p * share, 0.0)
+    if IN_PLACE:  # all that is needed of the scores has been read
+        zero = tl.zeros((WIDTH,), dtype=out_ptr.dtype.element_ty)
+        tl.debug_barrier()
+        first = 0
+        while first < n_cols:
+            other = first + tl.arange(0, WIDTH)
+            tl.store(out_ptr + other, zero, mask=other < n_cols)
+            first += WIDTH
+        tl.debug_barrier()
     tl.store(out_ptr + cols, p.to(out_ptr.dtype.element_ty), mask=kept)
     return ref, off, mass, gain
 
@@ -608,9 +631,11 @@ def _long_row(
     heads, base, x_ptr, out_ptr, place_ptr, loss_ptr, target, used, share, alpha, n_cols,
     PLACES: tl.constexpr, R: tl.constexpr, C: tl.constexpr, FEW: tl.constexpr,
     SOME: tl.constexpr, WIDTH: tl.constexpr, KIND: tl.constexpr,
-    STEPS: tl.constexpr, LOSS: tl.constexpr, DIGITS: tl.constexpr,
+    STEPS: tl.constexpr, LOSS: tl.constexpr, DIGITS: tl.constexpr, IN_PLACE: tl.constexpr,
 ):  # fmt: skip
     """Solve a row from its heads, and write p at the places that matter, and the loss."""
+    if IN_PLACE:
+        own = _own(x_ptr, target, used, n_cols)
     ref, off = _start(base, alpha, KIND)
     ref, off = _solve(heads, None, ref, off, base, alpha, KIND, STEPS, 0)
     # rounding may end a little above the solution; a NaN stays
@@ -635,16 +660,18 @@ def _long_row(
     elif count > FEW:
         ref, off, mass, gain = _gather(
             x_ptr, out_ptr, place_ptr, count, base, ref, off, used, share, alpha, n_cols,
-            R, C, SOME, KIND, STEPS, LOSS, DIGITS,
+            R, C, SOME, WIDTH, KIND, STEPS, LOSS, DIGITS, IN_PLACE,
         )  # fmt: skip
     else:
         ref, off, mass, gain = _gather(
             x_ptr, out_ptr, place_ptr, count, base, ref, off, used, share, alpha, n_cols,
-            R, C, FEW, KIND, STEPS, LOSS, DIGITS,
+            R, C, FEW, WIDTH, KIND, STEPS, LOSS, DIGITS, IN_PLACE,
         )  # fmt: skip
     if LOSS:
+        if not IN_PLACE:
+            own = _own(x_ptr, target, used, n_cols)
         _label(
-            x_ptr, out_ptr, loss_ptr, target, used, mass, gain, base, ref, off, share, alpha,
+            own, out_ptr, loss_ptr, target, used, mass, gain, base, ref, off, share, alpha,
             n_cols, KIND,
         )  # fmt: skip
 
@@ -656,7 +683,7 @@ def _assemble(
     PLACES: tl.constexpr, R: tl.constexpr, C: tl.constexpr, FEW: tl.constexpr,
     SOME: tl.constexpr, WIDTH: tl.constexpr, KIND: tl.constexpr,
     STEPS: tl.constexpr, LOSS: tl.constexpr, DIGITS: tl.constexpr, SHARED: tl.constexpr,
-    PER_ROW: tl.constexpr,
+    PER_ROW: tl.constexpr, IN_PLACE: tl.constexpr,
 ):  # fmt: skip
     """One long row per program."""
     row = tl.program_id(0).to(tl.int64)
@@ -680,7 +707,7 @@ def _assemble(
         if kind == EACH:
             _long_row(
                 heads, base, x_ptr, out_ptr, place_ptr, loss_ptr, target, used, share, alpha,
-                n_cols, PLACES, R, C, FEW, SOME, WIDTH, EACH, STEPS, LOSS, DIGITS,
+                n_cols, PLACES, R, C, FEW, SOME, WIDTH, EACH, STEPS, LOSS, DIGITS, IN_PLACE,
             )  # fmt: skip
 
 
@@ -712,14 +739,16 @@ def tsallis_loss(
     alpha: float | torch.Tensor,
     ignore: int = -100,
     share: torch.Tensor | None = None,
+    in_place: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Loss (rows,) in float32 and its gradient p - y, both times ``share``.
 
     share : one number per row, or a single one by which all are divided (where it is not 0).
+    in_place : whether the gradient takes the place of the scores.
 
     Labels to ignore and rows of -inf alone give zeros, a label that is no column a loss of NaN.
     """
-    out, loss = _launch(x, alpha, target, ignore, share)
+    out, loss = _launch(x, alpha, target, ignore, share, in_place=in_place)
     return loss, out
 
 
@@ -746,10 +775,11 @@ def _launch(
     ignore: int = 0,
     share: torch.Tensor | None = None,
     key: tuple[Any, ...] | None = None,
+    in_place: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     cols = x.shape[-1]
     rows = x.numel() // cols
-    out = torch.empty_like(x)
+    out = x if in_place else torch.empty_like(x)
     loss = x if target is None else torch.empty(rows, dtype=torch.float32, device=x.device)
     if rows == 0:
         return out, loss
@@ -762,7 +792,7 @@ def _launch(
     given = (x if target is None else target, x if share is None else share)
     given += (alpha if per_row else x, value, ignore, cols)
     constants = {"KIND": kind.value, "STEPS": _STEPS, "LOSS": target is not None}
-    constants |= {"DIGITS": digits, "SHARED": shared, "PER_ROW": per_row}
+    constants |= {"DIGITS": digits, "SHARED": shared, "PER_ROW": per_row, "IN_PLACE": in_place}
     if cols <= _RESIDENT:
         (r, c), warps, limits = _tile(cols, x.element_size())
         two = digits == 2 and (per_row or (kind is POWER and value >= _TWO_FROM))
@@ -781,8 +811,8 @@ def _launch(
     heads = torch.empty((rows, pieces * c), dtype=x.dtype, device=x.device)
     places = torch.empty((rows, _SOME), dtype=torch.int32, device=x.device)
     launch(
-        _heads, (rows, pieces, 1), (x, out, heads, cols, pieces), {"R": r, "C": c},
-        {"num_warps": warps},
+        _heads, (rows, pieces, 1), (x, out, heads, cols, pieces),
+        {"R": r, "C": c, "IN_PLACE": in_place}, {"num_warps": warps},
     )  # fmt: skip
     limits = {"num_warps": warps} if plain else _LONG_POWERS
     constants |= {"PLACES": triton.next_power_of_2(pieces * c), "R": r, "C": c, "FEW": _FEW}

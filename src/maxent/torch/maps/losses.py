@@ -8,7 +8,8 @@ from numbers import Real
 from torch.nn.functional import cross_entropy
 
 import torch
-from maxent.torch.maps._autograd import LossSum, apply_loss, eager, fused
+from maxent.torch._operators import eager
+from maxent.torch.maps._autograd import LossSum, apply_loss, fused
 from maxent.torch.maps._dispatch import (
     check_labels,
     check_probabilities,

@@ -28,6 +28,14 @@ from maxent.torch.structured.chain import (
     chain_score,
     crf_loss,
 )
+from maxent.torch.structured.constituency import (
+    ConstituencyLoss,
+    ConstituencyScores,
+    constituency_argmax,
+    constituency_log_partition,
+    constituency_marginals,
+    constituency_sparsemap,
+)
 from maxent.torch.structured.modules import (
     LinearChain,
     SoftDTW,
@@ -38,6 +46,14 @@ from maxent.torch.structured.oracles import (
     argmax,
     log_partition,
     marginals,
+)
+from maxent.torch.structured.projective import (
+    ProjectiveLoss,
+    ProjectiveScores,
+    projective_argmax,
+    projective_log_partition,
+    projective_marginals,
+    projective_sparsemap,
 )
 from maxent.torch.structured.ranking import (
     SoftRank,
@@ -68,9 +84,13 @@ __all__ = [
     "ArborescenceLoss",
     "ArborescenceMarginals",
     "ChainScores",
+    "ConstituencyLoss",
+    "ConstituencyScores",
     "LinearChain",
     "Matching",
     "MatchingLoss",
+    "ProjectiveLoss",
+    "ProjectiveScores",
     "Sinkhorn",
     "SoftDTW",
     "SoftRank",
@@ -96,11 +116,19 @@ __all__ = [
     "chain_perceptron_loss",
     "chain_sample",
     "chain_score",
+    "constituency_argmax",
+    "constituency_log_partition",
+    "constituency_marginals",
+    "constituency_sparsemap",
     "crf_loss",
     "log_partition",
     "marginals",
     "matching",
     "matching_loss",
+    "projective_argmax",
+    "projective_log_partition",
+    "projective_marginals",
+    "projective_sparsemap",
     "sinkhorn",
     "soft_dtw",
     "soft_partial_rank",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
+from maxent.torch._operators import Operation
 from maxent.torch.maps._dispatch import backend_of
+from maxent.torch.structured._lengths import check_lengths, described
 from torch import Tensor
 
 _ENGINES = {"numba": "_chain_compiled", "triton": "_chain_triton", "plain": "_chain_plain"}
@@ -44,28 +46,27 @@ class Chains(NamedTuple):
 
     def margin(self, tags: Tensor, cost: float) -> Tensor:
         """The best scores, a cost added at wrong states, less the scores of the tags."""
-        value: Tensor = _Margin.apply(*self, tags, cost)
-        return value
+        return cast(Tensor, _Margin.apply(*self, tags, cost)[0])
 
     def kbest(self, k: int) -> tuple[Tensor, Tensor]:
         """Scores and states of the k best paths, computed on the CPU."""
-        chains, device = self.to_cpu(), self.nodes.device
-        chains.check_scores()
-        scores, paths = load_engine("numba").kbest(*chains, k)
-        check_paths(scores[:, 0])
-        return scores.to(device), paths.to(device)
+        nodes, transitions, lengths = self
+        scores, paths = _KBest.apply(nodes.detach(), transitions.detach(), lengths, k)
+        return scores, paths
 
     def sample(self, n: int, generator: torch.Generator | None) -> Tensor:
         """States of n paths of each chain, drawn on the CPU."""
-        chains = self.to_cpu()
-        chains.check_scores()
-        shape = (n, *self.nodes.shape[:2])
-        uniform = torch.rand(shape, dtype=torch.float64, generator=generator)
-        row, paths = load_engine("numba").sample(*chains, uniform)
-        if row >= 0:
-            _refuse_row(row)
-        drawn: Tensor = paths.to(self.nodes.device)
-        return drawn
+        if torch.compiler.is_compiling() and generator is not None:
+            raise NotImplementedError(
+                "a generator is not for torch.compile: leave it out there, and seed torch itself"
+            )
+        nodes, transitions, lengths = self
+        batch, length, _ = nodes.shape
+        uniform = torch.rand((n, batch, length), dtype=torch.float64, generator=generator)
+        drawn: Tensor = _Sample.apply(
+            nodes.detach(), transitions.detach(), lengths, uniform.movedim(1, 0)
+        )
+        return drawn.movedim(1, 0)
 
     def score(self, tags: Tensor) -> Tensor:
         """Scores of checked paths, summed in float64."""
@@ -102,14 +103,11 @@ class Chains(NamedTuple):
             check_paths(best[0])
         return best
 
-    def gradient(self, g: Tensor, paths: list[tuple[Tensor, float]]) -> tuple[Tensor, Tensor]:
-        """g times sums of paths as points: the gradient in nodes and in transitions."""
-        nodes, transitions, lengths = self
-        k = nodes.shape[2]
-        shape = transitions.shape if transitions.ndim == 4 else (len(nodes), k, k)
-        mean, mean_edge = torch.zeros_like(nodes), nodes.new_zeros(shape)
-        for path, amount in paths:
-            self.engine().add_paths(mean, mean_edge, path, lengths, amount)
+    def gradient(
+        self, g: Tensor, paths: Tensor, less: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """g times paths as points, less others: the gradient in nodes and in transitions."""
+        mean, mean_edge = _Points.apply(*self, paths, less)
         return g[:, None, None] * mean, self.scaled_edges(g, mean_edge)
 
     def scaled_edges(self, g: Tensor, mean_edge: Tensor) -> Tensor:
@@ -140,24 +138,50 @@ class Chains(NamedTuple):
         if (
             not isinstance(tags, Tensor)
             or tags.is_floating_point()
-            or tags.shape != (batch, length)
+            or tuple(tags.shape) != (batch, length)
         ):
             raise ValueError(
                 f"tags are integers of shape {(batch, length)}, one state per position, got "
-                f"{_what(tags)}"
+                f"{described(tags)}"
             )
-        tags = tags.to(self.nodes.device, torch.int64).masked_fill(~self.inside(), 0)
-        if not self.on_cpu:
-            return tags.clamp(0, k - 1)
+        states: Tensor = _Tags.apply(tags.to(self.nodes.device), self.lengths, k)
+        return states
+
+
+class _Tags(Operation, name="chain_tags"):
+    """Tags as int64, 0 behind the end; refused out of range, on the CPU."""
+
+    @staticmethod
+    def run(tags: Tensor, lengths: Tensor, k: int) -> Tensor:
+        inside = torch.arange(tags.shape[1], device=lengths.device) < lengths[:, None]
+        tags = torch.where(inside, tags.to(torch.int64), 0)
+        if tags.device.type != "cpu":
+            return tags.clamp_(0, k - 1)
         if tags.numel() and (int(tags.min()) < 0 or int(tags.max()) >= k):
             raise ValueError(
                 f"states run from 0 to {k - 1}, got tags from {int(tags.min())} to "
                 f"{int(tags.max())}"
             )
-        return tags.contiguous()
+        return tags
+
+    @staticmethod
+    def fake(tags: Tensor, lengths: Tensor, k: int) -> Tensor:
+        return tags.new_empty(tags.shape, dtype=torch.int64)
 
 
-class _Softmax(torch.autograd.Function):
+# -- operations: transitions of two dimensions are those of all rows -----------------------------
+
+_SHARED = {"transitions": 2}
+
+
+def _rooms(nodes: Tensor, transitions: Tensor) -> tuple[Tensor, Tensor]:
+    """Empty tensors in the shape of points: one block of transitions per row, or per position."""
+    batch, _, k = nodes.shape
+    shape = transitions.shape if transitions.ndim == 4 else (batch, k, k)
+    return nodes.new_empty(nodes.shape), nodes.new_empty(shape)
+
+
+class _Softmax(Operation, name="chain_softmax", whole=_SHARED):
     """Log-partitions less the scores of given paths, and the marginals less these paths.
 
     The second and third output are the gradient of the first; their own derivative is the
@@ -165,8 +189,8 @@ class _Softmax(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, nodes: Tensor, transitions: Tensor, lengths: Tensor, tags: Tensor | None
+    def run(
+        nodes: Tensor, transitions: Tensor, lengths: Tensor, tags: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         chains = Chains(nodes, transitions, lengths)
         value, mean, mean_edge = chains.engine().softmax(*chains)
@@ -176,9 +200,18 @@ class _Softmax(torch.autograd.Function):
         if tags is not None:
             value = value - chains.score(tags)
             chains.engine().add_paths(mean, mean_edge, tags, lengths, -1.0)
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*chains, mean, mean_edge)
         return value, mean, mean_edge
+
+    @staticmethod
+    def fake(
+        nodes: Tensor, transitions: Tensor, lengths: Tensor, tags: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        return nodes.new_empty(nodes.shape[0]), *_rooms(nodes, transitions)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: tuple[Tensor, Tensor, Tensor]) -> None:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*inputs[:3], *output[1:])
 
     @staticmethod
     def backward(
@@ -200,18 +233,27 @@ class _Softmax(torch.autograd.Function):
         return d_nodes, d_edges, None, None
 
 
-class _Covariance(torch.autograd.Function):
+class _Covariance(Operation, name="chain_covariance", whole=_SHARED):
     """The covariance of the path times v: symmetric and linear in v."""
 
     @staticmethod
-    def forward(
-        ctx: Any, nodes: Tensor, transitions: Tensor, lengths: Tensor, v: Tensor, v_edge: Tensor
+    def run(
+        nodes: Tensor, transitions: Tensor, lengths: Tensor, v: Tensor, v_edge: Tensor
     ) -> tuple[Tensor, Tensor]:
-        ctx.save_for_backward(nodes, transitions, lengths)
         name = backend_of(nodes)
         engine = load_engine("plain" if name == "triton" else name)
         product: tuple[Tensor, Tensor] = engine.covariance(nodes, transitions, lengths, v, v_edge)
         return product
+
+    @staticmethod
+    def fake(
+        nodes: Tensor, transitions: Tensor, lengths: Tensor, v: Tensor, v_edge: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        return _rooms(nodes, transitions)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Any) -> None:
+        ctx.save_for_backward(*inputs[:3])
 
     @staticmethod
     def backward(ctx: Any, g: Tensor, g_edge: Tensor) -> tuple[None, None, None, Tensor, Tensor]:
@@ -224,44 +266,116 @@ class _Covariance(torch.autograd.Function):
         return None, None, None, d_v, d_edge
 
 
-class _Best(torch.autograd.Function):
+class _Best(Operation, name="chain_best", whole=_SHARED):
     """Scores and states of the best paths."""
 
     @staticmethod
-    def forward(
-        ctx: Any, nodes: Tensor, transitions: Tensor, lengths: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        value, paths = Chains(nodes, transitions, lengths).viterbi()
-        ctx.mark_non_differentiable(paths)
-        ctx.save_for_backward(nodes, transitions, lengths, paths)
-        return value, paths
+    def run(nodes: Tensor, transitions: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        return Chains(nodes, transitions, lengths).viterbi()
+
+    @staticmethod
+    def fake(nodes: Tensor, transitions: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        paths = nodes.new_empty(nodes.shape[:2], dtype=torch.int64)
+        return nodes.new_empty(nodes.shape[0]), paths
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor]) -> None:
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(*inputs, output[1])
 
     @staticmethod
     def backward(ctx: Any, g: Tensor, _: None) -> tuple[Tensor, Tensor, None]:
         *saved, paths = ctx.saved_tensors
-        return *Chains(*saved).gradient(g, [(paths, 1.0)]), None
+        return *Chains(*saved).gradient(g, paths), None
 
 
-class _Margin(torch.autograd.Function):
+class _Margin(Operation, name="chain_margin", whole=_SHARED):
     """The best score, costs added, less that of the tags; a subgradient is the difference."""
 
     @staticmethod
-    def forward(
-        ctx: Any, nodes: Tensor, transitions: Tensor, lengths: Tensor, tags: Tensor, cost: float
-    ) -> Tensor:
+    def run(
+        nodes: Tensor, transitions: Tensor, lengths: Tensor, tags: Tensor, cost: float
+    ) -> tuple[Tensor, Tensor]:
         chains = Chains(nodes, transitions, lengths)
         scores = nodes
         if cost:
             scores = nodes + cost
             scores.scatter_add_(2, tags[:, :, None], nodes.new_full((*tags.shape, 1), -cost))
         value, paths = chains._replace(nodes=scores).viterbi()
-        ctx.save_for_backward(*chains, tags, paths)
-        return value - chains.score(tags)
+        return value - chains.score(tags), paths
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+    def fake(
+        nodes: Tensor, transitions: Tensor, lengths: Tensor, tags: Tensor, cost: float
+    ) -> tuple[Tensor, Tensor]:
+        return nodes.new_empty(nodes.shape[0]), tags.new_empty(tags.shape)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: tuple[Tensor, Tensor]) -> None:
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(*inputs[:4], output[1])
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor, _: None) -> tuple[Tensor, Tensor, None, None, None]:
         *saved, tags, paths = ctx.saved_tensors
-        return *Chains(*saved).gradient(g, [(paths, 1.0), (tags, -1.0)]), None, None, None
+        return *Chains(*saved).gradient(g, paths, tags), None, None, None
+
+
+class _Points(Operation, name="chain_points", whole=_SHARED):
+    """Paths as points, less others."""
+
+    @staticmethod
+    def run(
+        nodes: Tensor, transitions: Tensor, lengths: Tensor, paths: Tensor, less: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        engine = Chains(nodes, transitions, lengths).engine()
+        mean, mean_edge = (room.zero_() for room in _rooms(nodes, transitions))
+        engine.add_paths(mean, mean_edge, paths, lengths, 1.0)
+        if less is not None:
+            engine.add_paths(mean, mean_edge, less, lengths, -1.0)
+        return mean, mean_edge
+
+    @staticmethod
+    def fake(
+        nodes: Tensor, transitions: Tensor, lengths: Tensor, paths: Tensor, less: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        return _rooms(nodes, transitions)
+
+
+class _KBest(Operation, name="chain_kbest", whole=_SHARED):
+    """Scores and states of the k best paths."""
+
+    @staticmethod
+    def run(nodes: Tensor, transitions: Tensor, lengths: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        chains = Chains(nodes, transitions, lengths).to_cpu()
+        chains.check_scores()
+        scores, paths = load_engine("numba").kbest(*chains, k)
+        check_paths(scores[:, 0])
+        return scores.to(nodes.device), paths.to(nodes.device)
+
+    @staticmethod
+    def fake(nodes: Tensor, transitions: Tensor, lengths: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        batch, length, _ = nodes.shape
+        return nodes.new_empty(batch, k), nodes.new_empty(batch, k, length, dtype=torch.int64)
+
+
+class _Sample(Operation, name="chain_sample", whole=_SHARED):
+    """States of paths drawn by uniform numbers (B, n, T)."""
+
+    @staticmethod
+    def run(nodes: Tensor, transitions: Tensor, lengths: Tensor, uniform: Tensor) -> Tensor:
+        chains = Chains(nodes, transitions, lengths).to_cpu()
+        chains.check_scores()
+        draws = uniform.movedim(0, 1).contiguous()
+        row, paths = load_engine("numba").sample(*chains, draws)
+        if row >= 0:
+            _refuse_row(row)
+        drawn: Tensor = paths.movedim(1, 0).contiguous()
+        return drawn.to(nodes.device)
+
+    @staticmethod
+    def fake(nodes: Tensor, transitions: Tensor, lengths: Tensor, uniform: Tensor) -> Tensor:
+        return nodes.new_empty(uniform.shape, dtype=torch.int64)
 
 
 def load_engine(name: str) -> ModuleType:
@@ -279,14 +393,14 @@ def prepare(
     """Checked scores of one type, the start and end scores added, contiguous."""
     for name, x in (("nodes", nodes), ("transitions", transitions)):
         if not isinstance(x, Tensor) or not x.is_floating_point():
-            raise TypeError(f"{name} must be a tensor of floats, got {_what(x)}")
+            raise TypeError(f"{name} must be a tensor of floats, got {described(x)}")
     if nodes.ndim != 3 or 0 in nodes.shape[1:]:
         raise ValueError(
             "nodes have the shape (sequences, positions, states) with at least one position and "
             f"state, got {tuple(nodes.shape)}"
         )
     batch, length, k = nodes.shape
-    if transitions.shape not in {(k, k), (batch, k, k), (batch, length - 1, k, k)}:
+    if tuple(transitions.shape) not in [(k, k), (batch, k, k), (batch, length - 1, k, k)]:
         raise ValueError(
             f"nodes of shape {tuple(nodes.shape)} need transitions of shape {(k, k)}, "
             f"{(batch, k, k)} or {(batch, length - 1, k, k)}, got {tuple(transitions.shape)}"
@@ -294,7 +408,7 @@ def prepare(
     lengths = check_lengths(lengths, nodes, length)
     dtype = torch.promote_types(nodes.dtype, transitions.dtype)
     for extra in (start, end):
-        if extra is not None and extra.shape != (k,):
+        if extra is not None and tuple(extra.shape) != (k,):
             raise ValueError(
                 f"start and end scores are vectors of {k} numbers, got {tuple(extra.shape)}"
             )
@@ -311,25 +425,6 @@ def prepare(
     return Chains(nodes.contiguous(), transitions.contiguous(), lengths)
 
 
-def check_lengths(lengths: Tensor | None, scores: Tensor, longest: int) -> Tensor:
-    """Lengths as int64 beside the scores; refused out of 1 .. longest, on the CPU."""
-    batch = len(scores)
-    if lengths is None:
-        return torch.full((batch,), longest, device=scores.device)
-    lengths = torch.as_tensor(lengths)
-    if lengths.is_floating_point() or lengths.dtype == torch.bool or lengths.shape != (batch,):
-        raise ValueError(f"lengths are {batch} integers, one per sequence, got {_what(lengths)}")
-    if lengths.device.type == "cpu":
-        if batch and (int(lengths.min()) < 1 or int(lengths.max()) > longest):
-            raise ValueError(
-                f"lengths run from 1 to {longest}, the positions that there are, got "
-                f"{int(lengths.min())} to {int(lengths.max())}"
-            )
-    else:
-        lengths = lengths.clamp(1, longest)
-    return lengths.to(scores.device, torch.int64).contiguous()
-
-
 def check_paths(values: Tensor) -> None:
     """Refuse chains whose best score is -inf."""
     none = (values == -torch.inf).nonzero()
@@ -342,7 +437,3 @@ def _refuse_row(row: int) -> None:
         f"sequence {row} has no path: scores of -inf forbid every one of them; leave at least one "
         "path finite"
     )
-
-
-def _what(x: Any) -> str:
-    return f"{x.dtype} of shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__

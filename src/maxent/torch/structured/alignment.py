@@ -3,7 +3,7 @@
 Conventions: B pairs of sequences of up to n and m elements.
 
 scores : (B, n, m), of aligning element i with element j; a cost with its sign turned.
-x_lengths, y_lengths : (B,) integers from 1 to n and from 1 to m; None for n and m.
+x_lengths, y_lengths : (B,) integers from 1 to n and from 1 to m, or masks; None for n and m.
 band : how far a path may leave the diagonal, as in ``maxent.structured.Alignment``; None: anywhere.
 
 CPU tensors are read by the compiled programmes of ``maxent.structured.Alignment``; CUDA tensors
@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import importlib
 import math
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import torch
-from maxent.torch.maps._dispatch import backend_of
-from maxent.torch.structured._chains import check_lengths
-from maxent.torch.structured._oracle import Softmax
+from maxent.torch._operators import Operation
+from maxent.torch.maps._dispatch import backend_of, compute_type
+from maxent.torch.structured._lengths import check_lengths
+from maxent.torch.structured._oracle import sums
 from torch import Tensor
 
 _ENGINES = {
@@ -45,10 +45,10 @@ def alignment_log_partition(
     ----------
     scores : tensor (B, n, m)
         Scores of aligning element i with element j.
-    x_lengths : int tensor (B,), default None
-        Elements of the first sequences; None is n for all.
-    y_lengths : int tensor (B,), default None
-        Elements of the second sequences; None is m for all.
+    x_lengths : int tensor (B,) or bool tensor (B, n), default None
+        Elements of the first sequences, or a mask of them; None is n for all.
+    y_lengths : int tensor (B,) or bool tensor (B, m), default None
+        Elements of the second sequences, or a mask of them; None is m for all.
     band : int, default None
         How far a path may leave the diagonal, see ``Alignment``; None for no limit.
 
@@ -58,7 +58,7 @@ def alignment_log_partition(
     >>> alignment_log_partition(torch.zeros(1, 2, 2)).exp().round()
     tensor([3.])
     """
-    value: Tensor = Softmax.apply(*_prepared(scores, x_lengths, y_lengths, band))[0]
+    value: Tensor = _Softmax.apply(*_prepared(scores, x_lengths, y_lengths, band))[0]
     return value
 
 
@@ -74,10 +74,10 @@ def alignment_marginals(
     ----------
     scores : tensor (B, n, m)
         Scores of aligning element i with element j.
-    x_lengths : int tensor (B,), default None
-        Elements of the first sequences; None is n for all.
-    y_lengths : int tensor (B,), default None
-        Elements of the second sequences; None is m for all.
+    x_lengths : int tensor (B,) or bool tensor (B, n), default None
+        Elements of the first sequences, or a mask of them; None is n for all.
+    y_lengths : int tensor (B,) or bool tensor (B, m), default None
+        Elements of the second sequences, or a mask of them; None is m for all.
     band : int, default None
         How far a path may leave the diagonal, see ``Alignment``; None for no limit.
 
@@ -88,7 +88,7 @@ def alignment_marginals(
     tensor([[[1.0000, 0.3333],
              [0.3333, 1.0000]]])
     """
-    mean: Tensor = Softmax.apply(*_prepared(scores, x_lengths, y_lengths, band))[1]
+    mean: Tensor = _Softmax.apply(*_prepared(scores, x_lengths, y_lengths, band))[1]
     return mean
 
 
@@ -114,10 +114,10 @@ def soft_dtw(
         Softness: small values approach dynamic time warping.
     band : int, default None
         How far a path may leave the diagonal, see ``Alignment``; None for no limit.
-    x_lengths : int tensor (B,), default None
-        Elements of the first sequences; None is n for all.
-    y_lengths : int tensor (B,), default None
-        Elements of the second sequences; None is m for all.
+    x_lengths : int tensor (B,) or bool tensor (B, n), default None
+        Elements of the first sequences, or a mask of them; None is n for all.
+    y_lengths : int tensor (B,) or bool tensor (B, m), default None
+        Elements of the second sequences, or a mask of them; None is m for all.
 
     Examples
     --------
@@ -129,100 +129,122 @@ def soft_dtw(
     if not 0 < gamma < math.inf:
         raise ValueError(f"soft_dtw needs a finite gamma > 0, got {gamma!r}")
     x, y = _sequences(x, y)
-    oracle = _oracle(x, x.shape[1], y.shape[1], x_lengths, y_lengths, band)
-    if backend_of(x) == "numba" and len(x):
-        log_partition: Tensor = _FusedAffinities.apply(x, y, 1.0 / gamma, oracle)
-    else:
-        log_partition = Softmax.apply(_Affinity.apply(x, y, 1.0 / gamma), oracle)[0]
+    pairs = _pairs(x, x.shape[1], y.shape[1], x_lengths, y_lengths, band)
+    log_partition: Tensor = _FusedAffinities.apply(x, y, *pairs, 1.0 / gamma)[0]
     return -gamma * log_partition
 
 
-@dataclass(frozen=True)
-class AlignmentOracle:
-    """The alignments of padded pairs."""
+def _softmax(theta: Tensor, ns: Tensor, ms: Tensor, band: int) -> tuple[Tensor, Tensor]:
+    """Log-partitions and marginals; on the CPU, what has none is refused."""
+    theta = theta.contiguous()
+    both: tuple[Tensor, Tensor] = _engine(theta).softmax(theta, ns, ms, band)
+    if theta.device.type == "cpu" and not bool(both[0].isfinite().all()):
+        _explain(theta, ns, ms, both[0])
+    return both
 
-    ns: Tensor
-    ms: Tensor
-    band: int
 
-    def softmax(self, theta: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-partitions and marginals; on the CPU, what has none is refused."""
-        both: tuple[Tensor, Tensor] = _engine(theta).softmax(theta, self.ns, self.ms, self.band)
-        if theta.device.type == "cpu" and not bool(both[0].isfinite().all()):
-            self.explain(theta, both[0])
-        return both
+def _covariance(theta: Tensor, v: Tensor, ns: Tensor, ms: Tensor, band: int) -> Tensor:
+    """The derivative of the marginals along v."""
+    theta = theta.contiguous()
+    out: Tensor = _engine(theta).covariance(theta, ns, ms, band, v)
+    return out
 
-    def explain(self, theta: Tensor, value: Tensor) -> None:
-        """Refuse a pair whose log-partition is not finite."""
-        row = int((~value.isfinite()).nonzero()[0])
-        scores = theta[row, : self.ns[row], : self.ms[row]]
-        if bool(scores.isnan().any()) or bool((scores == math.inf).any()):
-            raise ValueError(
-                f"pair {row} has scores that are NaN or +inf; use -inf to forbid, finite scores "
-                "otherwise"
-            )
+
+_Softmax = sums("alignment", _softmax, _covariance)
+
+
+def _explain(theta: Tensor, ns: Tensor, ms: Tensor, value: Tensor) -> None:
+    """Refuse a pair whose log-partition is not finite."""
+    row = int((~value.isfinite()).nonzero()[0])
+    scores = theta[row, : ns[row], : ms[row]]
+    if bool(scores.isnan().any()) or bool((scores == math.inf).any()):
         raise ValueError(
-            f"pair {row} has no alignment: scores of -inf forbid every one of them; leave at least "
-            "one path finite"
+            f"pair {row} has scores that are NaN or +inf; use -inf to forbid, finite scores "
+            "otherwise"
         )
+    raise ValueError(
+        f"pair {row} has no alignment: scores of -inf forbid every one of them; leave at least "
+        "one path finite"
+    )
 
-    def covariance(self, theta: Tensor, v: Tensor) -> Tensor:
-        """The derivative of the marginals along v."""
-        out: Tensor = _engine(theta).covariance(theta, self.ns, self.ms, self.band, v)
-        return out
 
-
-class _Affinity(torch.autograd.Function):
+class _Affinity(Operation, name="alignment_affinity"):
     """-scale |x_i - y_j|^2 for all pairs: (B, n, d) and (B, m, d) give (B, n, m)."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor, scale: float) -> Tensor:
-        ctx.scale = scale
-        ctx.save_for_backward(x, y)
+    def run(x: Tensor, y: Tensor, scale: float) -> Tensor:
         dims = x.shape[2]
         if dims > _FEW:
             middle = x.mean(1, keepdim=True)
             a, b = x - middle, y - middle
             squares = a.square().sum(2)[:, :, None] + b.square().sum(2)[:, None]
             return torch.baddbmm(squares, a, b.mT, alpha=-2.0).clamp_(min=0).mul_(-scale)
-        out = x.new_zeros(len(x), x.shape[1], y.shape[1])
+        out = x.new_zeros(x.shape[0], x.shape[1], y.shape[1])
         for k in range(dims):
             apart = x[:, :, None, k] - y[:, None, :, k]
             out.addcmul_(apart, apart, value=-scale)
         return out
 
     @staticmethod
+    def fake(x: Tensor, y: Tensor, scale: float) -> Tensor:
+        return x.new_empty(x.shape[0], x.shape[1], y.shape[1])
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        *sequences, ctx.scale = inputs
+        ctx.save_for_backward(*sequences)
+
+    @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor, None]:
-        x, y = ctx.saved_tensors
-        d_x = (g @ y - g.sum(2)[:, :, None] * x) * (2 * ctx.scale)
-        d_y = (g.mT @ x - g.sum(1)[:, :, None] * y) * (2 * ctx.scale)
-        return d_x, d_y, None
+        return *_pulled(*ctx.saved_tensors, g, ctx.scale), None
 
 
-class _FusedAffinities(torch.autograd.Function):
-    """The log-partition of ``_Affinity`` by one kernel, which keeps no matrix for backward.
+def _pulled(x: Tensor, y: Tensor, g: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+    """The gradients of the sequences from that of their affinities."""
+    d_x = (g @ y - g.sum(2)[:, :, None] * x) * (2 * scale)
+    d_y = (g.mT @ x - g.sum(1)[:, :, None] * y) * (2 * scale)
+    return d_x, d_y
+
+
+class _FusedAffinities(Operation, name="soft_dtw"):
+    """The log-partition of ``_Affinity``, on the CPU by one kernel; no matrix is kept for backward.
 
     A gradient that is differentiated again is taken from the matrices after all.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor, scale: float, oracle: AlignmentOracle) -> Tensor:
-        value, d_x, d_y = _engine(x).soft_dtw(x, y, oracle.ns, oracle.ms, oracle.band, scale)
+    def run(
+        x: Tensor, y: Tensor, ns: Tensor, ms: Tensor, band: int, scale: float
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        if backend_of(x) != "numba" or x.shape[0] == 0:
+            value, mean = _softmax(_Affinity.run(x, y, scale), ns, ms, band)
+            return value, *_pulled(x, y, -mean, scale)
+        value, d_x, d_y = _engine(x).soft_dtw(x, y, ns, ms, band, scale)
         if not bool(value.isfinite().all()):
-            oracle.explain(_Affinity.apply(x, y, scale), value)
-        ctx.scale, ctx.oracle = scale, oracle
-        ctx.save_for_backward(x, y, d_x, d_y)
-        return value
+            _explain(_Affinity.run(x, y, scale), ns, ms, value)
+        return value, d_x, d_y
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        x, y, d_x, d_y = ctx.saved_tensors
+    def fake(
+        x: Tensor, y: Tensor, ns: Tensor, ms: Tensor, band: int, scale: float
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        return x.new_empty(x.shape[0]), x.new_empty(x.shape), y.new_empty(y.shape)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        *tensors, ctx.band, ctx.scale = inputs
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.save_for_backward(*tensors, *output[1:])
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+        x, y, ns, ms, d_x, d_y = ctx.saved_tensors
         if torch.is_grad_enabled():
-            value = Softmax.apply(_Affinity.apply(x, y, ctx.scale), ctx.oracle)[0]
-            slopes = torch.autograd.grad(value, (x, y), g, create_graph=True, allow_unused=True)
-            return slopes[0], slopes[1], None, None
+            mean = _Softmax.apply(_Affinity.apply(x, y, ctx.scale), ns, ms, ctx.band)[1]
+            slopes = _pulled(x, y, g[:, None, None] * mean, ctx.scale)
+            return *slopes, None, None, None, None
         scale = -g[:, None, None]
-        return scale * d_x, scale * d_y, None, None
+        return scale * d_x, scale * d_y, None, None, None, None
 
 
 def _engine(x: Tensor) -> ModuleType:
@@ -254,7 +276,7 @@ def _sequences(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 def _prepared(
     scores: Tensor, x_lengths: Tensor | None, y_lengths: Tensor | None, band: int | None
-) -> tuple[Tensor, AlignmentOracle]:
+) -> tuple[Tensor, Tensor, Tensor, int]:
     if not isinstance(scores, Tensor) or not scores.is_floating_point():
         raise TypeError(
             "scores must be a tensor of floats, got "
@@ -265,21 +287,20 @@ def _prepared(
             "scores have the shape (pairs, n, m) with at least one element on either side, got "
             f"{tuple(scores.shape)}"
         )
-    oracle = _oracle(scores, scores.shape[1], scores.shape[2], x_lengths, y_lengths, band)
-    dtype = torch.float64 if scores.dtype == torch.float64 else torch.float32
-    return scores.to(dtype).contiguous(), oracle
+    pairs = _pairs(scores, scores.shape[1], scores.shape[2], x_lengths, y_lengths, band)
+    return scores.to(compute_type(scores)).contiguous(), *pairs
 
 
-def _oracle(
+def _pairs(
     batch: Tensor,
     n: int,
     m: int,
     x_lengths: Tensor | None,
     y_lengths: Tensor | None,
     band: int | None,
-) -> AlignmentOracle:
-    """The alignments of a batch of pairs of up to n and m elements."""
+) -> tuple[Tensor, Tensor, int]:
+    """The elements on either side of each pair, and the band."""
     if band is not None and (isinstance(band, bool) or not isinstance(band, int) or band < 0):
         raise ValueError(f"the band is an integer >= 0 or None, got {band!r}")
     ns, ms = check_lengths(x_lengths, batch, n), check_lengths(y_lengths, batch, m)
-    return AlignmentOracle(ns, ms, _EVERYWHERE if band is None else band)
+    return ns, ms, _EVERYWHERE if band is None else band

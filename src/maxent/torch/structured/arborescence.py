@@ -9,12 +9,17 @@ CUDA, where looking would wait for the device, log-partition and marginals of su
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import torch
 from maxent.rows.arrays import Ragged, Rows
 from maxent.structured.trees.arborescence import Arborescence
+from maxent.torch._operators import Operation
+from maxent.torch.maps._dispatch import compute_type
 from maxent.torch.structured import _arborescence_plain
+from maxent.torch.structured._arborescence_third import third_cumulant
+from maxent.torch.structured._lengths import check_lengths, described
 from torch import Tensor, nn
 
 Root = Literal["single", "multi"]
@@ -29,8 +34,8 @@ def arborescence_log_partition(
     ----------
     scores : tensor (..., n, n)
         Scores of the arcs [head, dependent]; node 0 is the root.
-    lengths : int tensor (...), default None
-        Nodes of each tree, the root included; None is n for all.
+    lengths : int tensor (...) or bool tensor (..., n), default None
+        Nodes of each tree, the root included, or a mask of them; None is n for all.
     root : "single" or "multi", default "single"
         With "single" the root has exactly one dependent, with "multi" any number from one on.
 
@@ -42,7 +47,7 @@ def arborescence_log_partition(
     tensor([9., 2.])
     """
     rows, lengths = _prepare(scores, lengths, "arborescence_log_partition")
-    return _value(rows, lengths, "softmax", root).reshape(scores.shape[:-2])
+    return _point(rows, lengths, "softmax", root)[0].reshape(scores.shape[:-2])
 
 
 def arborescence_marginals(
@@ -54,8 +59,8 @@ def arborescence_marginals(
     ----------
     scores : tensor (..., n, n)
         Scores of the arcs [head, dependent]; node 0 is the root.
-    lengths : int tensor (...), default None
-        Nodes of each tree, the root included; None is n for all.
+    lengths : int tensor (...) or bool tensor (..., n), default None
+        Nodes of each tree, the root included, or a mask of them; None is n for all.
     root : "single" or "multi", default "single"
         With "single" the root has exactly one dependent, with "multi" any number from one on.
 
@@ -68,7 +73,7 @@ def arborescence_marginals(
             [0.0000, 0.5000, 0.0000]])
     """
     rows, lengths = _prepare(scores, lengths, "arborescence_marginals")
-    return _map(rows, lengths, "softmax", root).reshape(scores.shape)
+    return _point(rows, lengths, "softmax", root)[1].to(scores.dtype).reshape(scores.shape)
 
 
 def arborescence_sparsemap(
@@ -80,8 +85,8 @@ def arborescence_sparsemap(
     ----------
     scores : tensor (..., n, n)
         Scores of the arcs [head, dependent]; node 0 is the root.
-    lengths : int tensor (...), default None
-        Nodes of each tree, the root included; None is n for all.
+    lengths : int tensor (...) or bool tensor (..., n), default None
+        Nodes of each tree, the root included, or a mask of them; None is n for all.
     root : "single" or "multi", default "single"
         With "single" the root has exactly one dependent, with "multi" any number from one on.
 
@@ -94,7 +99,7 @@ def arborescence_sparsemap(
             [0.0000, 0.6000, 0.0000]])
     """
     rows, lengths = _prepare(scores, lengths, "arborescence_sparsemap")
-    return _map(rows, lengths, "project", root).reshape(scores.shape)
+    return _point(rows, lengths, "project", root)[1].to(scores.dtype).reshape(scores.shape)
 
 
 def arborescence_argmax(
@@ -106,8 +111,8 @@ def arborescence_argmax(
     ----------
     scores : tensor (..., n, n)
         Scores of the arcs [head, dependent]; node 0 is the root.
-    lengths : int tensor (...), default None
-        Nodes of each tree, the root included; None is n for all.
+    lengths : int tensor (...) or bool tensor (..., n), default None
+        Nodes of each tree, the root included, or a mask of them; None is n for all.
     root : "single" or "multi", default "single"
         With "single" the root has exactly one dependent, with "multi" any number from one on.
 
@@ -118,7 +123,7 @@ def arborescence_argmax(
     tensor([0, 2, 0])
     """
     rows, lengths = _prepare(scores, lengths, "arborescence_argmax")
-    best = _unpack(Arborescence(root=root).argmax(_pack(rows, lengths)), rows, lengths)
+    best: Tensor = _Best.apply(rows.detach(), lengths, root)
     return best.argmax(dim=1).reshape(scores.shape[:-1])
 
 
@@ -139,8 +144,8 @@ def arborescence_crf_loss(
         Scores of the arcs [head, dependent]; node 0 is the root.
     heads : int tensor (..., n)
         Head of each node; the entries of the root and beyond the lengths are not read.
-    lengths : int tensor (...), default None
-        Nodes of each tree, the root included; None is n for all.
+    lengths : int tensor (...) or bool tensor (..., n), default None
+        Nodes of each tree, the root included, or a mask of them; None is n for all.
     root : "single" or "multi", default "single"
         With "single" the root has exactly one dependent, with "multi" any number from one on.
     reduction : "mean", "sum" or "none", default "mean"
@@ -170,8 +175,8 @@ def arborescence_sparsemap_loss(
         Scores of the arcs [head, dependent]; node 0 is the root.
     heads : int tensor (..., n)
         Head of each node; the entries of the root and beyond the lengths are not read.
-    lengths : int tensor (...), default None
-        Nodes of each tree, the root included; None is n for all.
+    lengths : int tensor (...) or bool tensor (..., n), default None
+        Nodes of each tree, the root included, or a mask of them; None is n for all.
     root : "single" or "multi", default "single"
         With "single" the root has exactly one dependent, with "multi" any number from one on.
     reduction : "mean", "sum" or "none", default "mean"
@@ -203,8 +208,8 @@ def arborescence_hinge_loss(
         Scores of the arcs [head, dependent]; node 0 is the root.
     heads : int tensor (..., n)
         Head of each node; the entries of the root and beyond the lengths are not read.
-    lengths : int tensor (...), default None
-        Nodes of each tree, the root included; None is n for all.
+    lengths : int tensor (...) or bool tensor (..., n), default None
+        Nodes of each tree, the root included, or a mask of them; None is n for all.
     root : "single" or "multi", default "single"
         With "single" the root has exactly one dependent, with "multi" any number from one on.
     reduction : "mean", "sum" or "none", default "mean"
@@ -220,9 +225,9 @@ def arborescence_hinge_loss(
     """
     rows, lengths = _prepare(scores, lengths, "arborescence_hinge_loss")
     gold = _gold(rows, heads, lengths, root)
+    _check_cost(cost)
     augmented = (rows.detach().double() + cost) - cost * gold
-    best = _unpack(Arborescence(root=root).argmax(_pack(augmented, lengths)), augmented, lengths)
-    wrong = best.to(rows.device) - gold
+    wrong = _Best.apply(augmented, lengths, root) - gold
     loss = _inner(rows.double(), wrong) + cost * wrong.clamp_min(0).sum((1, 2))
     return _reduce(loss.to(rows.dtype), reduction, scores.shape[:-2])
 
@@ -260,13 +265,15 @@ class ArborescenceLoss(nn.Module):
         With "single" the root has exactly one dependent, with "multi" any number from one on.
     reduction : "mean", "sum" or "none", default "mean"
         "mean" is over the trees.
+    cost : float, default None
+        Cost of each wrong head, for "hinge" alone; None is 1.
 
     Examples
     --------
     >>> import torch
-    >>> loss = ArborescenceLoss("hinge", root="multi")
+    >>> loss = ArborescenceLoss("hinge", root="multi", cost=0.5)
     >>> loss(torch.zeros(1, 3, 3), torch.tensor([[0, 0, 1]]))
-    tensor(2.)
+    tensor(1.)
     """
 
     def __init__(
@@ -274,13 +281,18 @@ class ArborescenceLoss(nn.Module):
         kind: Literal["crf", "sparsemap", "hinge", "perceptron"] = "crf",
         root: Root = "single",
         reduction: str = "mean",
+        cost: float | None = None,
     ) -> None:
         super().__init__()
         if kind not in ("crf", "sparsemap", "hinge", "perceptron"):
             raise ValueError(
                 f'kind must be "crf", "sparsemap", "hinge" or "perceptron", got {kind!r}'
             )
-        self.kind, self.root, self.reduction = kind, root, reduction
+        if cost is not None:
+            if kind != "hinge":
+                raise ValueError(f'cost is that of a wrong head in "hinge", not in {kind!r}')
+            _check_cost(cost)
+        self.kind, self.root, self.reduction, self.cost = kind, root, reduction, cost
 
     def forward(self, scores: Tensor, heads: Tensor, lengths: Tensor | None = None) -> Tensor:
         """The loss of the trees with these heads (..., n)."""
@@ -288,12 +300,13 @@ class ArborescenceLoss(nn.Module):
             return arborescence_crf_loss(scores, heads, lengths, self.root, self.reduction)
         if self.kind == "sparsemap":
             return arborescence_sparsemap_loss(scores, heads, lengths, self.root, self.reduction)
-        cost = 1.0 if self.kind == "hinge" else 0.0
+        cost = 0.0 if self.kind == "perceptron" else 1.0 if self.cost is None else self.cost
         return arborescence_hinge_loss(scores, heads, lengths, self.root, self.reduction, cost)
 
     def extra_repr(self) -> str:
         """What ``repr`` shows."""
-        return f"kind={self.kind!r}, root={self.root!r}, reduction={self.reduction!r}"
+        shown = f"kind={self.kind!r}, root={self.root!r}, reduction={self.reduction!r}"
+        return shown if self.cost is None else f"{shown}, cost={self.cost}"
 
 
 # --- input --------------------------------------------------------------------------------
@@ -308,23 +321,23 @@ def _prepare(scores: Tensor, lengths: Tensor | None, name: str) -> tuple[Tensor,
             f"{name} needs scores of shape (..., n, n), [head, dependent] with the root first, "
             f"got {tuple(scores.shape)}"
         )
-    rows = scores.reshape(-1, *scores.shape[-2:])
+    rows = scores.reshape(-1, *scores.shape[-2:]).to(compute_type(scores))
     if lengths is None:
         return rows, None
-    if lengths.is_floating_point() or lengths.shape != scores.shape[:-2]:
+    shape, n = tuple(scores.shape[:-2]), scores.shape[-1]
+    masked = lengths.dtype == torch.bool
+    if lengths.is_floating_point() or tuple(lengths.shape) != ((*shape, n) if masked else shape):
         raise ValueError(
-            f"lengths are integers of shape {tuple(scores.shape[:-2])}, one per graph, "
-            f"got {lengths.dtype} of shape {tuple(lengths.shape)}"
+            f"lengths are integers of shape {shape}, one per graph, or a mask of shape "
+            f"{(*shape, n)}, got {described(lengths)}"
         )
-    lengths = lengths.reshape(-1)
-    if lengths.device.type == "cpu" and lengths.numel():
-        low, high = int(lengths.min()), int(lengths.max())
-        if low < 1 or high > scores.shape[-1]:
-            raise ValueError(
-                f"lengths count the nodes, the root included: from 1 to {scores.shape[-1]}, "
-                f"got one of {low if low < 1 else high}"
-            )
-    return rows, lengths.to(scores.device)
+    given = lengths.reshape(-1, n) if masked else lengths.reshape(-1)
+    return rows, check_lengths(given, rows, n, 1, "the nodes, the root included")
+
+
+def _check_cost(cost: float) -> None:
+    if not 0 <= cost < math.inf:
+        raise ValueError(f"the cost of a wrong head is a finite number >= 0, got {cost!r}")
 
 
 def _gold(rows: Tensor, heads: Tensor, lengths: Tensor | None, root: Root) -> Tensor:
@@ -335,19 +348,33 @@ def _gold(rows: Tensor, heads: Tensor, lengths: Tensor | None, root: Root) -> Te
             f"heads are integers, one for each of the {n} nodes of {batch} graphs (that of the "
             f"root is not read), got {heads.dtype} of shape {tuple(heads.shape)}"
         )
-    heads = heads.reshape(batch, n).to(rows.device)
-    real = torch.arange(n, device=rows.device).expand(batch, n) >= 1
-    if lengths is not None:
-        real = real & (torch.arange(n, device=rows.device) < lengths[:, None])
-    heads = torch.where(real, heads, 0)
-    if heads.device.type == "cpu":
-        _check_trees(heads, real, lengths, root)
-    gold = torch.zeros_like(rows, dtype=torch.float64)
-    gold.scatter_(1, heads[:, None, :], real[:, None, :].double())
+    gold: Tensor = _Trees.apply(heads.reshape(batch, n).to(rows.device), lengths, root)
     return gold
 
 
-def _check_trees(heads: Tensor, real: Tensor, lengths: Tensor | None, root: Root) -> None:
+class _Trees(Operation, name="arborescence_trees"):
+    """Heads (batch, n) as vertices in float64; on the CPU, what is no tree is refused."""
+
+    @staticmethod
+    def run(heads: Tensor, lengths: Tensor | None, root: str) -> Tensor:
+        batch, n = heads.shape
+        places = torch.arange(n, device=heads.device)
+        real = (places >= 1).expand(batch, n)
+        if lengths is not None:
+            real = real & (places < lengths[:, None])
+        heads = torch.where(real, heads.to(torch.int64), 0)
+        if heads.device.type == "cpu":
+            _check_trees(heads, real, lengths, root)
+        gold = torch.zeros((batch, n, n), dtype=torch.float64, device=heads.device)
+        return gold.scatter_(1, heads[:, None, :], real[:, None, :].double())
+
+    @staticmethod
+    def fake(heads: Tensor, lengths: Tensor | None, root: str) -> Tensor:
+        batch, n = heads.shape
+        return heads.new_empty(batch, n, n, dtype=torch.float64)
+
+
+def _check_trees(heads: Tensor, real: Tensor, lengths: Tensor | None, root: str) -> None:
     n = heads.shape[1]
     limit = heads.new_full((len(heads),), n) if lengths is None else lengths
     at = heads.clamp(0, n - 1)
@@ -404,9 +431,9 @@ def _inner(x: Tensor, y: Tensor) -> Tensor:
     return torch.where(y != 0, x * y, 0.0).sum((1, 2))
 
 
-def _compute(rows: Tensor, lengths: Tensor | None, kind: str, root: Root) -> tuple[Tensor, Tensor]:
+def _compute(rows: Tensor, lengths: Tensor | None, kind: str, root: str) -> tuple[Tensor, Tensor]:
     """The value in float64 and the map."""
-    domain = Arborescence(root=root)
+    domain = _domain(root)
     if kind == "softmax" and rows.device.type != "cpu":
         value, p = _arborescence_plain.softmax(rows.detach(), lengths, root == "single")
         return value, p.to(rows.dtype)
@@ -418,110 +445,84 @@ def _compute(rows: Tensor, lengths: Tensor | None, kind: str, root: Root) -> tup
     return _inner(rows.detach().double(), exact) - (exact * exact).sum((1, 2)) / 2, p
 
 
-class _Value(torch.autograd.Function):
+def _domain(root: Any) -> Arborescence:
+    return Arborescence(root=root)
+
+
+class _Best(Operation, name="arborescence_best"):
+    """The vertices of the best trees."""
+
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, lengths: Tensor | None, kind: str, root: Root) -> Tensor:
+    def run(rows: Tensor, lengths: Tensor | None, root: str) -> Tensor:
+        return _unpack(_domain(root).argmax(_pack(rows, lengths)), rows, lengths)
+
+    @staticmethod
+    def fake(rows: Tensor, lengths: Tensor | None, root: str) -> Tensor:
+        return rows.new_empty(rows.shape)
+
+
+class _Point(Operation, name="arborescence_point"):
+    """The value and the map, which is its gradient."""
+
+    @staticmethod
+    def run(rows: Tensor, lengths: Tensor | None, kind: str, root: str) -> tuple[Tensor, Tensor]:
         value, p = _compute(rows, lengths, kind, root)
-        ctx.save_for_backward(rows, p)
-        ctx.more = lengths, kind, root
-        return value.to(rows.dtype)
+        return value.to(rows.dtype), p
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        rows, p = ctx.saved_tensors
-        if torch.is_grad_enabled():  # to be differentiated again
-            p = _map(rows, *ctx.more)
-        return grads[0][:, None, None] * p, None, None, None
-
-
-class _Map(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, lengths: Tensor | None, kind: str, root: Root) -> Tensor:
-        _, p = _compute(rows, lengths, kind, root)
-        ctx.save_for_backward(rows, p)
-        ctx.more = lengths, kind, root
-        return p
+    def fake(rows: Tensor, lengths: Tensor | None, kind: str, root: str) -> tuple[Tensor, Tensor]:
+        return rows.new_empty(rows.shape[0]), rows.new_empty(rows.shape)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        rows, p = ctx.saved_tensors
-        return _Derivative.apply(rows, p, grads[0], *ctx.more), None, None, None
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        rows, lengths, ctx.kind, ctx.root = inputs
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(rows, lengths, output[1])
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor | None, g_map: Tensor | None) -> tuple[Tensor | None, ...]:
+        rows, lengths, p = ctx.saved_tensors
+        slope = None if g is None else g[:, None, None] * p
+        if g_map is not None:
+            more = _Derivative.apply(rows, p, g_map, lengths, ctx.kind, ctx.root)
+            slope = more if slope is None else slope + more
+        return slope, None, None, None
 
 
-class _Derivative(torch.autograd.Function):
+class _Derivative(Operation, name="arborescence_derivative"):
     """The Jacobian of the map times v."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        rows: Tensor,
-        p: Tensor,
-        v: Tensor,
-        lengths: Tensor | None,
-        kind: str,
-        root: Root,
+    def run(
+        rows: Tensor, p: Tensor, v: Tensor, lengths: Tensor | None, kind: str, root: str
     ) -> Tensor:
-        domain = Arborescence(root=root)
+        domain = _domain(root)
         theta, point, tangent = (_pack(x.double(), lengths) for x in (rows, p, v))
         jvp = domain.softmax_jvp if kind == "softmax" else domain.project_jvp
-        ctx.save_for_backward(rows, p, v)
-        ctx.more = lengths, kind, root
         return _unpack(jvp(theta, point, tangent), rows, lengths)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        rows, p, v = ctx.saved_tensors
-        lengths, kind, root = ctx.more
+    def fake(rows: Tensor, p: Tensor, v: Tensor, *_: Any) -> Tensor:
+        return rows.new_empty(rows.shape)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        rows, p, v, lengths, ctx.kind, ctx.root = inputs
+        ctx.save_for_backward(rows, p, v, lengths, output)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        rows, p, v, lengths, product = ctx.saved_tensors
         third = None
-        if kind == "softmax" and ctx.needs_input_grad[0]:
-            third = _third_cumulant(rows, lengths, root, v, grads[0])
-        through = _Derivative.apply(rows, p, grads[0], *ctx.more)
+        if ctx.kind == "softmax" and ctx.needs_input_grad[0]:
+            third = third_cumulant(rows, lengths, ctx.root == "single", v, g, product)
+        through = _Derivative.apply(rows, p, g, lengths, ctx.kind, ctx.root)
         return third, None, through, None, None, None
 
 
-def _map(rows: Tensor, lengths: Tensor | None, kind: str, root: Root) -> Tensor:
-    p: Tensor = _Map.apply(rows, lengths, kind, root)
-    return p
-
-
-def _value(rows: Tensor, lengths: Tensor | None, kind: str, root: Root) -> Tensor:
-    value: Tensor = _Value.apply(rows, lengths, kind, root)
-    return value
-
-
-def _third_cumulant(
-    rows: Tensor, lengths: Tensor | None, root: Root, v: Tensor, g: Tensor
-) -> Tensor:
-    """The third derivative of log Z along v and g, by differentiating a determinant."""
-    again = torch.is_grad_enabled()
-    with torch.enable_grad():
-        scores = rows if again else rows.detach().requires_grad_()
-        log_partition = _log_determinant(scores, lengths, root).sum()
-        for direction in (v, g):
-            (p,) = torch.autograd.grad(log_partition, scores, create_graph=True)
-            log_partition = (p * direction).sum()
-        (third,) = torch.autograd.grad(log_partition, scores, create_graph=again)
-    return third
-
-
-def _log_determinant(rows: Tensor, lengths: Tensor | None, root: Root) -> Tensor:
-    """log Z as the determinant of Koo et al. (2007): fit for derivatives of moderate scores."""
-    n = rows.shape[1]
-    inside = torch.ones_like(rows, dtype=torch.bool)
-    if lengths is not None:
-        inside = _arborescence_plain._inside(lengths, n)
-    inside = inside & ~torch.eye(n, dtype=torch.bool, device=rows.device)
-    scores = torch.where(inside, rows.double(), -torch.inf)[:, :, 1:]
-    top = scores.detach().amax(1, keepdim=True)
-    top = torch.where(top > -torch.inf, top, 0.0)
-    weight = torch.exp(scores - top)
-    roots, arcs = weight[:, 0], weight[:, 1:]
-    spare = torch.zeros_like(roots) if lengths is None else (~inside[:, 0, 1:]).double()
-    total = arcs.sum(1) + spare + (roots if root == "multi" else 0.0)
-    laplacian = torch.diag_embed(total) - arcs
-    if root == "single" and n > 1:
-        laplacian = torch.cat([roots[:, None], laplacian[:, 1:]], dim=1)
-    return torch.linalg.slogdet(laplacian)[1] + (top[:, 0] * (1 - spare)).sum(1)
+def _point(rows: Tensor, lengths: Tensor | None, kind: str, root: Root) -> tuple[Tensor, Tensor]:
+    both: tuple[Tensor, Tensor] = _Point.apply(rows, lengths, kind, root)
+    return both
 
 
 def _loss(
@@ -535,7 +536,7 @@ def _loss(
     rows, lengths = _prepare(scores, lengths, "the loss of a tree")
     gold = _gold(rows, heads, lengths, root)
     exact = rows.double()  # log Z and the score of a tree may be large and close
-    loss = _value(exact, lengths, kind, root) - _inner(exact, gold)
+    loss = _point(exact, lengths, kind, root)[0] - _inner(exact, gold)
     if kind == "project":
         loss = loss + gold.sum((1, 2)) / 2
     return _reduce(loss.to(rows.dtype), reduction, scores.shape[:-2])
@@ -546,4 +547,4 @@ def _reduce(loss: Tensor, reduction: str, shape: torch.Size) -> Tensor:
         return loss.reshape(shape)
     if reduction not in ("mean", "sum"):
         raise ValueError(f'reduction must be "none", "mean" or "sum", got {reduction!r}')
-    return loss.sum() if reduction == "sum" else loss.sum() / max(1, len(loss))
+    return loss.sum() if reduction == "sum" else loss.sum() / max(1, loss.shape[0])

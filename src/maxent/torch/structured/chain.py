@@ -5,7 +5,8 @@ Conventions: B sequences of up to T positions over K states.
 nodes : (B, T, K) scores of the states.
 transitions : (K, K) scores [from, to] for all, (B, K, K) one block per sequence, or
     (B, T - 1, K, K) one block per position.
-lengths : (B,) integers from 1 to T; None for T. What lies behind is not looked at.
+lengths : (B,) integers from 1 to T, or a mask (B, T); None for T. What lies behind is not looked
+    at.
 start, end : (K,) scores added to the first and the last state of each sequence.
 
 A score of -inf forbids a state or a transition. CPU tensors are read in place by the compiled
@@ -34,8 +35,8 @@ class ChainScores:
     transitions : tensor (K, K), (B, K, K) or (B, T - 1, K, K)
         Scores of transitions [from, to]: one block for all sequences, one for each, or one for each
         position.
-    lengths : int tensor (B,), default None
-        Positions of each sequence; None is T for all.
+    lengths : int tensor (B,) or bool tensor (B, T), default None
+        Positions of each sequence, or a mask of them; None is T for all.
     start : tensor (K,), default None
         Scores of the first state.
     end : tensor (K,), default None
@@ -125,8 +126,8 @@ def chain_log_partition(
     transitions : tensor (K, K), (B, K, K) or (B, T - 1, K, K)
         Scores of transitions [from, to]: one block for all sequences, one for each, or one for each
         position.
-    lengths : int tensor (B,), default None
-        Positions of each sequence; None is T for all.
+    lengths : int tensor (B,) or bool tensor (B, T), default None
+        Positions of each sequence, or a mask of them; None is T for all.
     start : tensor (K,), default None
         Scores of the first state.
     end : tensor (K,), default None
@@ -160,8 +161,8 @@ def chain_marginals(
     transitions : tensor (K, K), (B, K, K) or (B, T - 1, K, K)
         Scores of transitions [from, to]: one block for all sequences, one for each, or one for each
         position.
-    lengths : int tensor (B,), default None
-        Positions of each sequence; None is T for all.
+    lengths : int tensor (B,) or bool tensor (B, T), default None
+        Positions of each sequence, or a mask of them; None is T for all.
     start : tensor (K,), default None
         Scores of the first state.
     end : tensor (K,), default None
@@ -196,8 +197,8 @@ def chain_argmax(
     transitions : tensor (K, K), (B, K, K) or (B, T - 1, K, K)
         Scores of transitions [from, to]: one block for all sequences, one for each, or one for each
         position.
-    lengths : int tensor (B,), default None
-        Positions of each sequence; None is T for all.
+    lengths : int tensor (B,) or bool tensor (B, T), default None
+        Positions of each sequence, or a mask of them; None is T for all.
     start : tensor (K,), default None
         Scores of the first state.
     end : tensor (K,), default None
@@ -235,8 +236,8 @@ def chain_kbest(
         position.
     k : int
         How many paths.
-    lengths : int tensor (B,), default None
-        Positions of each sequence; None is T for all.
+    lengths : int tensor (B,) or bool tensor (B, T), default None
+        Positions of each sequence, or a mask of them; None is T for all.
     start : tensor (K,), default None
         Scores of the first state.
     end : tensor (K,), default None
@@ -274,8 +275,8 @@ def chain_sample(
         position.
     n : int, default 1
         How many paths of each sequence.
-    lengths : int tensor (B,), default None
-        Positions of each sequence; None is T for all.
+    lengths : int tensor (B,) or bool tensor (B, T), default None
+        Positions of each sequence, or a mask of them; None is T for all.
     start : tensor (K,), default None
         Scores of the first state.
     end : tensor (K,), default None
@@ -312,8 +313,8 @@ def chain_score(
         position.
     tags : int tensor (B, T)
         States of a path; what lies behind the end is not read.
-    lengths : int tensor (B,), default None
-        Positions of each sequence; None is T for all.
+    lengths : int tensor (B,) or bool tensor (B, T), default None
+        Positions of each sequence, or a mask of them; None is T for all.
     start : tensor (K,), default None
         Scores of the first state.
     end : tensor (K,), default None
@@ -351,8 +352,8 @@ def crf_loss(
         position.
     tags : int tensor (B, T)
         States of a path; what lies behind the end is not read.
-    lengths : int tensor (B,), default None
-        Positions of each sequence; None is T for all.
+    lengths : int tensor (B,) or bool tensor (B, T), default None
+        Positions of each sequence, or a mask of them; None is T for all.
     start : tensor (K,), default None
         Scores of the first state.
     end : tensor (K,), default None
@@ -390,8 +391,8 @@ def chain_hinge_loss(
         position.
     tags : int tensor (B, T)
         States of a path; what lies behind the end is not read.
-    lengths : int tensor (B,), default None
-        Positions of each sequence; None is T for all.
+    lengths : int tensor (B,) or bool tensor (B, T), default None
+        Positions of each sequence, or a mask of them; None is T for all.
     start : tensor (K,), default None
         Scores of the first state.
     end : tensor (K,), default None
@@ -430,8 +431,8 @@ def chain_perceptron_loss(
         position.
     tags : int tensor (B, T)
         States of a path; what lies behind the end is not read.
-    lengths : int tensor (B,), default None
-        Positions of each sequence; None is T for all.
+    lengths : int tensor (B,) or bool tensor (B, T), default None
+        Positions of each sequence, or a mask of them; None is T for all.
     start : tensor (K,), default None
         Scores of the first state.
     end : tensor (K,), default None

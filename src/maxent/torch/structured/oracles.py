@@ -6,31 +6,14 @@ alignments have functions of their own that stay on the device.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from maxent.core.domains import Domain, SumProductDomain
-from maxent.torch.structured._oracle import Softmax
+from maxent.torch._operators import Operation
+from maxent.torch.structured._domains import domain_argument, domain_of
+from maxent.torch.structured._oracle import sums
 from torch import Tensor
-
-
-@dataclass(frozen=True)
-class DomainOracle:
-    """A domain of ``maxent`` on rows of scores (B, size)."""
-
-    domain: SumProductDomain
-
-    def softmax(self, theta: Tensor) -> tuple[Tensor, Tensor]:
-        """By the domain's programme."""
-        value, mean = self.domain.softmax(theta.detach().cpu().numpy())
-        return beside(value, theta), beside(mean, theta)
-
-    def covariance(self, theta: Tensor, v: Tensor) -> Tensor:
-        """By the domain's derivative."""
-        scores, along = (x.detach().cpu().contiguous().numpy() for x in (theta, v))
-        mean = self.domain.softmax(scores)[1]
-        return beside(self.domain.softmax_jvp(scores, mean, along), theta)
 
 
 def log_partition(domain: SumProductDomain, theta: Tensor) -> Tensor:
@@ -53,7 +36,7 @@ def log_partition(domain: SumProductDomain, theta: Tensor) -> Tensor:
     tensor(8.)
     """
     rows = as_rows(theta, domain)
-    value: Tensor = Softmax.apply(rows, DomainOracle(_with_sums(domain)))[0]
+    value: Tensor = _Softmax.apply(rows, domain_argument(_with_sums(domain), rows))[0]
     return value.reshape(theta.shape[:-1])
 
 
@@ -75,7 +58,7 @@ def marginals(domain: SumProductDomain, theta: Tensor) -> Tensor:
     tensor([0.5000, 0.5000])
     """
     rows = as_rows(theta, domain)
-    mean: Tensor = Softmax.apply(rows, DomainOracle(_with_sums(domain)))[1]
+    mean: Tensor = _Softmax.apply(rows, domain_argument(_with_sums(domain), rows))[1]
     return mean.reshape(theta.shape)
 
 
@@ -97,7 +80,8 @@ def argmax(domain: Domain, theta: Tensor) -> Tensor:
     tensor([1., 0., 1.])
     """
     rows = as_rows(theta, domain).detach()
-    return beside(domain.argmax(rows.cpu().numpy()), rows).reshape(theta.shape)
+    best: Tensor = _Best.apply(rows, domain_argument(domain, rows))
+    return best.reshape(theta.shape)
 
 
 def as_rows(theta: Tensor, domain: Domain) -> Tensor:
@@ -119,6 +103,40 @@ def as_rows(theta: Tensor, domain: Domain) -> Tensor:
 def beside(x: Any, theta: Tensor) -> Tensor:
     """An array as a tensor of the type and on the device of another."""
     return torch.as_tensor(x).to(theta.device, theta.dtype)
+
+
+def arrays(*tensors: Tensor) -> list[Any]:
+    """Tensors as arrays on the CPU."""
+    return [x.detach().cpu().contiguous().numpy() for x in tensors]
+
+
+def _softmax(theta: Tensor, domain: str) -> tuple[Tensor, Tensor]:
+    """By the domain's programme."""
+    value, mean = domain_of(domain).softmax(*arrays(theta))
+    return beside(value, theta), beside(mean, theta)
+
+
+def _covariance(theta: Tensor, v: Tensor, domain: str) -> Tensor:
+    """By the domain's derivative."""
+    structures = domain_of(domain)
+    scores, along = arrays(theta, v)
+    mean = structures.softmax(scores)[1]
+    return beside(structures.softmax_jvp(scores, mean, along), theta)
+
+
+_Softmax = sums("domain", _softmax, _covariance)
+
+
+class _Best(Operation, name="domain_argmax"):
+    """Best structures."""
+
+    @staticmethod
+    def run(theta: Tensor, domain: str) -> Tensor:
+        return beside(domain_of(domain).argmax(*arrays(theta)), theta)
+
+    @staticmethod
+    def fake(theta: Tensor, domain: str) -> Tensor:
+        return theta.new_empty(theta.shape)
 
 
 def _with_sums(domain: SumProductDomain) -> SumProductDomain:

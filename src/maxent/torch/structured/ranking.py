@@ -25,6 +25,7 @@ from maxent.structured.ranking.soft import (
     ranks_spread,
     result_spread,
 )
+from maxent.torch._operators import Operation, eager
 from torch import Tensor, nn
 
 
@@ -61,8 +62,8 @@ def soft_rank(
     tensor([1.6000, 3.0000, 1.4000])
     """
     rows, back = _along(x, dim, "soft_rank")
-    domain = rankings(rows.shape[1])
-    return back(_soft(-rows if descending else rows, domain, strength, regularization))
+    signed = -rows if descending else rows
+    return back(_soft(signed, "rankings", 0, strength, regularization))
 
 
 def soft_topk(
@@ -98,7 +99,7 @@ def soft_topk(
     tensor([0.1500, 0.8500, 0.0000, 1.0000])
     """
     rows, back = _along(x, dim, "soft_topk")
-    return back(_soft(rows, choices(k, rows.shape[1]), strength, regularization))
+    return back(_soft(rows, "choices", k, strength, regularization))
 
 
 def soft_partial_rank(
@@ -132,7 +133,7 @@ def soft_partial_rank(
     tensor([0., 2., 0., 1.])
     """
     rows, back = _along(x, dim, "soft_partial_rank")
-    return back(_soft(rows, partial_rankings(k, rows.shape[1]), strength, regularization))
+    return back(_soft(rows, "partial_rankings", k, strength, regularization))
 
 
 def soft_sort(
@@ -168,9 +169,10 @@ def soft_sort(
     rows, back = _along(x, dim, "soft_sort")
     if strength is None:
         unit = _spread(rows)
-        p = unit * _SoftSort.apply(rows / unit, 1 / ranks_spread(rows.shape[1]), regularization)
+        step = 1 / ranks_spread(rows.shape[1])
+        p = unit * _SoftSort.apply(rows / unit, step, regularization)[0]
     elif check_strength(strength):
-        p = _SoftSort.apply(rows, factor(strength), regularization)
+        p = _SoftSort.apply(rows, factor(strength), regularization)[0]
     else:
         p = rows.sort(dim=1, descending=True)[0]
     return back(p if descending else p.flip(1))
@@ -277,22 +279,27 @@ class SoftTopK(_Soft):
 # -- maps on rows --------------------------------------------------------------------------------
 
 
-def _soft(
-    rows: Tensor, domain: Permutahedron, strength: float | None, regularization: str
-) -> Tensor:
+def _soft(rows: Tensor, kind: str, k: int, strength: float | None, regularization: str) -> Tensor:
+    """The projection onto the permutahedron of a kind: of rankings, or of choices of k."""
     check_regularization(regularization)
     p: Tensor
     if strength is None:
-        unit = result_spread(domain, regularization) / _spread(rows)
+        unit = _Unit.apply(rows.detach(), kind, k, regularization) / _spread(rows)
         forbidden = rows == -torch.inf  # 0 times it would be NaN in backward
         scaled = rows.masked_fill(forbidden, 0) * unit
         scaled = scaled.masked_fill(forbidden, -torch.inf)
-        p = _Project.apply(scaled, domain.w, regularization, 1.0)
+        p, _ = _Project.apply(scaled, kind, k, regularization, 1.0)
     elif check_strength(strength):
-        p = _Project.apply(rows, domain.w, regularization, factor(strength))
+        p, _ = _Project.apply(rows, kind, k, regularization, factor(strength))
     else:
-        p = _Project.apply(rows, domain.w, "hard", 1.0)
+        p, _ = _Project.apply(rows, kind, k, "hard", 1.0)
     return p
+
+
+def _domain(kind: str, k: int, size: int) -> Permutahedron:
+    if kind == "rankings":
+        return rankings(size)
+    return choices(k, size) if kind == "choices" else partial_rankings(k, size)
 
 
 def _spread(rows: Tensor) -> Tensor:
@@ -310,27 +317,58 @@ def _spread(rows: Tensor) -> Tensor:
     return torch.where(same, 1, top * torch.where(same, 1, square).sqrt())
 
 
-class _Project(torch.autograd.Function):
-    """scale * x projected onto the permutahedron of w."""
+class _Unit(Operation, name="ranking_unit"):
+    """The spread of the result, as a column."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, w: Array, kind: str, scale: float) -> Tensor:
-        p, block = isotonic.project_map(_array(x), w, kind, np.array([scale]))
-        found = _tensor(p, x)
-        ctx.kind, ctx.scale = kind, scale
-        ctx.save_for_backward(found, _tensor(block, x))
-        return found
+    def run(x: Tensor, kind: str, k: int, regularization: str) -> Tensor:
+        spread = result_spread(_domain(kind, k, x.shape[1]), regularization)
+        return x.new_full((x.shape[0], 1), spread)
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+    def fake(x: Tensor, kind: str, k: int, regularization: str) -> Tensor:
+        return x.new_empty(x.shape[0], 1)
+
+
+class _Project(Operation, name="ranking_projection"):
+    """scale * x projected onto a permutahedron, and the block of each entry."""
+
+    @staticmethod
+    def run(
+        x: Tensor, kind: str, k: int, regularization: str, scale: float
+    ) -> tuple[Tensor, Tensor]:
+        w = _domain(kind, k, x.shape[1]).w
+        p, block = isotonic.project_map(_array(x), w, regularization, np.array([scale]))
+        return _tensor(p, x), _tensor(block, x)
+
+    @staticmethod
+    def fake(
+        x: Tensor, kind: str, k: int, regularization: str, scale: float
+    ) -> tuple[Tensor, Tensor]:
+        return x.new_empty(x.shape), x.new_empty(x.shape, dtype=torch.int32)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        ctx.kind, ctx.scale = inputs[3:]
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(*output)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor, _: None) -> tuple[Tensor | None, ...]:
         p, block = ctx.saved_tensors
         if ctx.kind == "hard":
-            return torch.zeros_like(p), None, None, None
-        if torch.is_grad_enabled() or p.device.type != "cpu":
-            return ctx.scale * _blockwise(p, block, g, ctx.kind), None, None, None
-        arrays = (block.numpy(), p.numpy(), _array(g))
-        product = isotonic.project_jvp(*arrays, ctx.kind, ctx.scale)
-        return torch.from_numpy(product), None, None, None
+            slope = torch.zeros_like(p)
+        elif torch.is_grad_enabled() or not _by_kernels(p):
+            slope = ctx.scale * _blockwise(p, block, g, ctx.kind)
+        else:
+            arrays = (block.numpy(), p.numpy(), _array(g))
+            slope = torch.from_numpy(isotonic.project_jvp(*arrays, ctx.kind, ctx.scale))
+        return slope, None, None, None, None
+
+
+def _by_kernels(x: Tensor) -> bool:
+    """Whether a derivative is taken by compiled loops: not where it is recorded, or a batch."""
+    return eager(x) and x.device.type == "cpu"
 
 
 def _blockwise(p: Tensor, block: Tensor, g: Tensor, kind: str) -> Tensor:
@@ -345,20 +383,29 @@ def _blockwise(p: Tensor, block: Tensor, g: Tensor, kind: str) -> Tensor:
     return share * (torch.where(free, g, 0) - mean.gather(1, index))
 
 
-class _SoftSort(torch.autograd.Function):
-    """The soft falling order of x."""
+class _SoftSort(Operation, name="soft_sort"):
+    """The soft falling order of x, the entries in order, and the block of each place."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, step: float, kind: str) -> Tensor:
+    def run(x: Tensor, step: float, kind: str) -> tuple[Tensor, Tensor, Tensor]:
         p, order, block = isotonic.sort_map(_array(x), np.array([step]), kind)
-        ctx.kind = kind
-        ctx.save_for_backward(x, _tensor(order, x), _tensor(block, x))
-        return _tensor(p, x)
+        return _tensor(p, x), _tensor(order, x), _tensor(block, x)
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, None, None]:
+    def fake(x: Tensor, step: float, kind: str) -> tuple[Tensor, Tensor, Tensor]:
+        places = x.new_empty(x.shape, dtype=torch.int32)
+        return x.new_empty(x.shape), places, torch.empty_like(places)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        x, _, ctx.kind = inputs
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.save_for_backward(x, *output[1:])
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor, *_: None) -> tuple[Tensor, None, None]:
         x, order, block = ctx.saved_tensors
-        if torch.is_grad_enabled() or x.device.type != "cpu":
+        if torch.is_grad_enabled() or not _by_kernels(x):
             return _sorted_back(x, order, block, g, ctx.kind), None, None
         arrays = (_array(x), order.numpy(), block.numpy(), _array(g))
         return torch.from_numpy(isotonic.sort_vjp(*arrays, ctx.kind)), None, None

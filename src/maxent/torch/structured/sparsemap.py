@@ -13,8 +13,10 @@ import numpy as np
 import torch
 from maxent.core.domains import Domain
 from maxent.core.domains.active_set import Support
+from maxent.torch._operators import Operation, eager
 from maxent.torch.maps.losses import check_reduction
-from maxent.torch.structured.oracles import as_rows, beside
+from maxent.torch.structured._domains import domain_argument, domain_of
+from maxent.torch.structured.oracles import arrays, as_rows, beside
 from torch import Tensor
 
 
@@ -40,8 +42,9 @@ def sparsemap(domain: Domain, theta: Tensor, start: Sequence[Support] | None = N
     >>> sparsemap(KSubset(2), torch.tensor([1.0, 0.5, 0.0]))
     tensor([1.0000, 0.7500, 0.2500])
     """
-    found: list[Support] | None = None if start is None else []
-    p: Tensor = _Project.apply(as_rows(theta, domain), domain, start, found)
+    rows = as_rows(theta, domain)
+    point = None if start is None else _supported(domain, rows, start)[0]
+    p: Tensor = _Project.apply(rows, point, domain_argument(domain, rows))
     return p.reshape(theta.shape)
 
 
@@ -67,8 +70,9 @@ def sparsemap_support(
     >>> support.weights
     array([0.75, 0.25])
     """
-    supports: list[Support] = []
-    p: Tensor = _Project.apply(as_rows(theta, domain), domain, start, supports)
+    rows = as_rows(theta, domain)
+    point, supports = _supported(domain, rows, start)
+    p: Tensor = _Project.apply(rows, point, domain)
     return p.reshape(theta.shape), supports
 
 
@@ -119,57 +123,80 @@ def sparsemap_loss(
     return loss.sum() / max(len(loss), 1) if reduction == "mean" else loss.sum()
 
 
-class _Project(torch.autograd.Function):
-    """The projection; where ``found`` is a list, it gets the supports."""
+def _supported(
+    domain: Domain, rows: Tensor, start: Sequence[Support] | None
+) -> tuple[Tensor, list[Support]]:
+    """The projections and their supports, which are objects that no recorded operation returns."""
+    if not eager(rows):
+        raise NotImplementedError(
+            "supports are not for torch.compile, torch.export and torch.func: call sparsemap "
+            "there, without start and warm_start"
+        )
+    points, supports = domain.project_support(*arrays(rows), start)
+    return beside(points, rows), supports
+
+
+class _Project(Operation, name="sparsemap"):
+    """The projection, or ``point`` where it is known."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        theta: Tensor,
-        domain: Domain,
-        start: Sequence[Support] | None,
-        found: list[Support] | None,
-    ) -> Tensor:
-        scores = theta.detach().cpu().numpy()
-        if found is None:
-            p = beside(domain.project(scores), theta)
-        else:
-            points, supports = domain.project_support(scores, start)
-            found.extend(supports)
-            p = beside(points, theta)
-        ctx.domain = domain
-        ctx.save_for_backward(theta, p)
-        return p
+    def run(theta: Tensor, point: Tensor | None, domain: str) -> Tensor:
+        if point is not None:
+            return point
+        return beside(domain_of(domain).project(*arrays(theta)), theta)
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, None, None]:
-        return _ProjectTangent.apply(g, *ctx.saved_tensors, ctx.domain), None, None, None
+    def fake(theta: Tensor, point: Tensor | None, domain: str) -> Tensor:
+        return theta.new_empty(theta.shape)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        theta, _, ctx.domain = inputs
+        ctx.save_for_backward(theta, output)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, None]:
+        return _Tangent.apply(g, *ctx.saved_tensors, ctx.domain), None, None
 
 
-class _ProjectTangent(torch.autograd.Function):
+class _Tangent(Operation, name="sparsemap_tangent"):
     """The derivative of the projection along v: symmetric, linear, constant almost everywhere."""
 
     @staticmethod
-    def forward(ctx: Any, v: Tensor, theta: Tensor, p: Tensor, domain: Domain) -> Tensor:
-        ctx.domain = domain
+    def run(v: Tensor, theta: Tensor, p: Tensor, domain: str) -> Tensor:
+        scores, point, along = arrays(theta, p, v)
+        return beside(domain_of(domain).project_jvp(scores, point, along), v)
+
+    @staticmethod
+    def fake(v: Tensor, theta: Tensor, p: Tensor, domain: str) -> Tensor:
+        return v.new_empty(v.shape)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, theta, p, ctx.domain = inputs
         ctx.save_for_backward(theta, p)
-        scores, point, along = (x.detach().cpu().contiguous().numpy() for x in (theta, p, v))
-        return beside(domain.project_jvp(scores, point, along), v)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, None, None]:
-        return _ProjectTangent.apply(g, *ctx.saved_tensors, ctx.domain), None, None, None
+        return _Tangent.apply(g, *ctx.saved_tensors, ctx.domain), None, None, None
 
 
-class _Loss(torch.autograd.Function):
+class _Loss(Operation, name="sparsemap_loss"):
     """The SparseMAP loss of each row, given the projection p, which maximises within it."""
 
     @staticmethod
-    def forward(ctx: Any, theta: Tensor, p: Tensor, y: Tensor) -> Tensor:
-        ctx.save_for_backward(p, y)
+    def run(theta: Tensor, p: Tensor, y: Tensor) -> Tensor:
         # |theta - y|^2 - |theta - p|^2, over 2; where theta is -inf both points are 0
         apart = torch.where(p == y, 0, (p - y).double() * (theta - (p + y) / 2).double())
         return apart.sum(1).clamp_min(0).to(theta.dtype)
+
+    @staticmethod
+    def fake(theta: Tensor, p: Tensor, y: Tensor) -> Tensor:
+        return theta.new_empty(theta.shape[0])
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs[1:])
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, None]:

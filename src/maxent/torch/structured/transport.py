@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 import torch
-from maxent.torch.maps._dispatch import compiled
+from maxent.torch._operators import Operation, eager
+from maxent.torch.maps._dispatch import compiled, compute_type
 from maxent.torch.structured import _transport_plain
+from maxent.torch.structured._lengths import check_lengths
 from torch import Tensor, nn
 
 _REGULARIZATIONS = ("l2", "kl")
@@ -53,7 +55,7 @@ def transport(
             [0.4000, 0.6000]])
     """
     rows, a, b = _prepared(x, a, b, "transport")
-    return _plans(rows, a, b, strength, regularization).reshape(x.shape)
+    return _plans(rows, a, b, strength, regularization).to(x.dtype).reshape(x.shape)
 
 
 def sinkhorn(
@@ -97,9 +99,9 @@ def matching(
         Factor of `Omega`; 0 is the hard plan, without a gradient.
     regularization : "l2" or "kl", default "l2"
         `Omega`: half the squared norm ("l2": sparse plans) or `sum P log P` ("kl": Sinkhorn's).
-    lengths : int tensor (...), default None
-        How many of the n are there in each matrix: only the leading block of that size is matched,
-        the rest is 0. None is n for all.
+    lengths : int tensor (...) or bool tensor (..., n), default None
+        How many of the n are there in each matrix, or a mask of them: only the leading block of
+        that size is matched, the rest is 0. None is n for all.
 
     Examples
     --------
@@ -109,10 +111,11 @@ def matching(
             [1., 0.]])
     """
     rows, a, b = _prepared(x, None, None, "matching")
-    if lengths is None:
-        return _plans(rows, a, b, strength, regularization).reshape(x.shape)
-    inside, rows = _leading_blocks(rows, lengths)
-    return (_plans(rows, a, b, strength, regularization) * inside).reshape(x.shape)
+    inside = None
+    if lengths is not None:
+        inside, rows = _leading_blocks(rows, lengths)
+    p = _plans(rows, a, b, strength, regularization)
+    return (p if inside is None else p * inside).to(x.dtype).reshape(x.shape)
 
 
 def transport_loss(
@@ -150,7 +153,7 @@ def transport_loss(
     tensor(0.)
     """
     rows, a, b = _prepared(x, a, b, "transport_loss")
-    y = _targets(target, x, "transport_loss")
+    y = _targets(target, x, "transport_loss").to(rows.dtype)
     return _reduced(_losses(rows, y, a, b, strength, regularization), x, reduction)
 
 
@@ -174,9 +177,9 @@ def matching_loss(
         Factor of `Omega`; 0 is the hard plan, without a gradient.
     regularization : "l2" or "kl", default "l2"
         `Omega`: half the squared norm ("l2": sparse plans) or `sum P log P` ("kl": Sinkhorn's).
-    lengths : int tensor (...), default None
-        How many of the n are there in each matrix: only the leading block of that size is matched,
-        the rest is 0. None is n for all.
+    lengths : int tensor (...) or bool tensor (..., n), default None
+        How many of the n are there in each matrix, or a mask of them: only the leading block of
+        that size is matched, the rest is 0. None is n for all.
     reduction : "mean", "sum" or "none", default "mean"
         "mean" is over the matrices.
 
@@ -191,17 +194,18 @@ def matching_loss(
         inside, rows = _leading_blocks(rows, lengths)
         beyond = torch.eye(x.shape[-1], dtype=torch.bool, device=x.device) & ~inside
     if not target.is_floating_point() and target.dtype != torch.bool:
-        if target.shape != x.shape[:-1]:
+        if tuple(target.shape) != tuple(x.shape[:-1]):
             raise ValueError(
                 f"matching_loss of scores {tuple(x.shape)} needs partners of shape "
                 f"{tuple(x.shape[:-1])} or a matrix of their own shape, got {tuple(target.shape)}"
             )
         partners = target.reshape(rows.shape[:2]).clamp(0, x.shape[-1] - 1)
-        y = torch.nn.functional.one_hot(partners, x.shape[-1]).to(x.dtype)
+        places = torch.arange(x.shape[-1], device=x.device)
+        y = (partners.to(x.device)[:, :, None] == places).to(rows.dtype)
     else:
-        y = _targets(target, x, "matching_loss")
+        y = _targets(target, x, "matching_loss").to(rows.dtype)
     if lengths is not None:
-        y = torch.where(beyond, 1.0, y * inside).to(x.dtype)
+        y = torch.where(beyond, 1.0, y * inside).to(rows.dtype)
     return _reduced(_losses(rows, y, a, b, strength, regularization), x, reduction)
 
 
@@ -298,37 +302,85 @@ class MatchingLoss(Matching):
 # -- inside --------------------------------------------------------------------------------------
 
 
-class _Projection(torch.autograd.Function):
+_SUMS = {"a": 1, "b": 1}
+
+
+class _Projection(Operation, name="transport_projection", whole=_SUMS):
     """The projection of (rows, m, n); the derivative is a symmetric linear map known from p."""
 
     @staticmethod
-    def forward(ctx: Any, theta: Tensor, a: Tensor, b: Tensor, kl: bool) -> Tensor:
+    def run(theta: Tensor, a: Tensor, b: Tensor, kl: bool) -> Tensor:
         if compiled(theta):
             p = _compiled_projection(theta, a, b, kl)
         else:
             p = _transport_plain.project(theta, a.to(theta.device), b.to(theta.device), kl)
-        p = p.to(theta.dtype)
-        ctx.kl = kl
-        ctx.save_for_backward(p)
-        return p
+        return p.to(theta.dtype)
+
+    @staticmethod
+    def fake(theta: Tensor, a: Tensor, b: Tensor, kl: bool) -> Tensor:
+        return theta.new_empty(theta.shape)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.kl = inputs[3]
+        ctx.save_for_backward(output)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, None, None]:
         (p,) = ctx.saved_tensors
-        if torch.is_grad_enabled() or not compiled(p):
+        if torch.is_grad_enabled() or not eager(p) or not compiled(p):
             return _transport_plain.jvp(p, g, ctx.kl), None, None, None
         return _compiled_jvp(p, g, ctx.kl), None, None, None
 
 
-class _Loss(torch.autograd.Function):
+class _Assignment(Operation, name="transport_argmax", whole=_SUMS):
+    """The best plans, which no regularization spreads."""
+
+    @staticmethod
+    def run(theta: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        rows = theta.double().cpu().reshape(theta.shape[0], -1).numpy()
+        return torch.from_numpy(_domain(a, b).argmax(rows)).to(theta).reshape(theta.shape)
+
+    @staticmethod
+    def fake(theta: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        return theta.new_empty(theta.shape)
+
+
+class _Sums(Operation, name="transport_sums", whole=_SUMS):
+    """Row and column sums of one total, in float64 on the CPU."""
+
+    @staticmethod
+    def run(a: Tensor, b: Tensor, name: str) -> tuple[Tensor, Tensor]:
+        a, b = a.to("cpu", _DOUBLE, copy=True), b.to("cpu", _DOUBLE)
+        if not torch.isclose(a.sum(), b.sum(), rtol=1e-5, atol=0):
+            raise ValueError(
+                f"the sums a and b of {name} must have one total, got {float(a.sum()):.6g} and "
+                f"{float(b.sum()):.6g}; divide each by its own"
+            )
+        return a, b * (a.sum() / b.sum())
+
+    @staticmethod
+    def fake(a: Tensor, b: Tensor, name: str) -> tuple[Tensor, Tensor]:
+        made = (torch.empty(x.shape, dtype=_DOUBLE, device="cpu") for x in (a, b))
+        return next(made), next(made)
+
+
+class _Loss(Operation, name="transport_loss"):
     """Omega*(theta) + Omega(y) - <theta, y> from the maximiser p, with the gradient p - y."""
 
     @staticmethod
-    def forward(ctx: Any, theta: Tensor, p: Tensor, y: Tensor, kl: bool) -> Tensor:
-        ctx.save_for_backward(p, y)
+    def run(theta: Tensor, p: Tensor, y: Tensor, kl: bool) -> Tensor:
         t, q, z = theta.double(), p.double(), y.double()
         score = torch.where(q == z, 0, t * (q - z)).sum((1, 2))
         return (score + _value(z, kl) - _value(q, kl)).clamp(min=0).to(theta.dtype)
+
+    @staticmethod
+    def fake(theta: Tensor, p: Tensor, y: Tensor, kl: bool) -> Tensor:
+        return theta.new_empty(theta.shape[0])
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs[1:3])
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, None, None]:
@@ -343,7 +395,7 @@ def _value(p: Tensor, kl: bool) -> Tensor:
 
 def _compiled_projection(theta: Tensor, a: Tensor, b: Tensor, kl: bool) -> Tensor:
     domain = _domain(a, b)
-    rows = theta.detach().reshape(len(theta), -1).contiguous()
+    rows = theta.detach().reshape(theta.shape[0], -1).contiguous()
     array = (rows if rows.dtype == torch.float64 else rows.float()).numpy()
     found = domain.project_kl(array) if kl else domain.project(array)
     return torch.from_numpy(np.ascontiguousarray(found)).reshape(theta.shape)
@@ -371,8 +423,8 @@ def _plans(rows: Tensor, a: Tensor, b: Tensor, strength: float, regularization: 
     if not 0 <= strength < float("inf"):
         raise ValueError(f"strength must be a finite number >= 0, got {strength!r}")
     if strength == 0:
-        best = _domain(a, b).argmax(rows.detach().double().cpu().reshape(len(rows), -1).numpy())
-        return torch.from_numpy(best).to(rows).reshape(rows.shape)
+        best: Tensor = _Assignment.apply(rows.detach(), a, b)
+        return best
     p: Tensor = _Projection.apply(rows / strength, a, b, regularization == "kl")
     return p
 
@@ -396,6 +448,7 @@ def _prepared(
     if x.ndim < 2 or 0 in x.shape[-2:]:
         raise ValueError(f"{name} needs matrices (..., m, n) of scores, got shape {tuple(x.shape)}")
     m, n = x.shape[-2:]
+    rows = x.reshape(-1, m, n).to(compute_type(x))
     if (a is None) != (b is None):
         raise ValueError(f"{name} needs both sums a and b, or neither")
     if a is None or b is None:
@@ -404,30 +457,22 @@ def _prepared(
                 f"{name} matches square matrices, got {m} x {n}; give the sums a and b to "
                 "transport(x, a, b) for rectangular ones"
             )
-        return x.reshape(-1, m, n), torch.ones(m, dtype=_DOUBLE), torch.ones(n, dtype=_DOUBLE)
-    sums = [torch.as_tensor(s).detach().to("cpu", _DOUBLE) for s in (a, b)]
-    if sums[0].shape != (m,) or sums[1].shape != (n,):
+        return rows, torch.ones(m, dtype=_DOUBLE), torch.ones(n, dtype=_DOUBLE)
+    a, b = torch.as_tensor(a).detach(), torch.as_tensor(b).detach()
+    if tuple(a.shape) != (m,) or tuple(b.shape) != (n,):
         raise ValueError(
             f"{name} of {m} x {n} scores needs sums of shapes ({m},) and ({n},), got "
-            f"{tuple(sums[0].shape)} and {tuple(sums[1].shape)}"
+            f"{tuple(a.shape)} and {tuple(b.shape)}"
         )
-    if not torch.isclose(sums[0].sum(), sums[1].sum(), rtol=1e-5, atol=0):
-        raise ValueError(
-            f"the sums a and b of {name} must have one total, got {float(sums[0].sum()):.6g} and "
-            f"{float(sums[1].sum()):.6g}; divide each by its own"
-        )
-    sums[1] = sums[1] * (sums[0].sum() / sums[1].sum())
-    return x.reshape(-1, m, n), sums[0], sums[1]
+    return rows, *_Sums.apply(a, b, name)
 
 
 def _leading_blocks(rows: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     """Where the leading blocks are, and scores that match the rest with itself."""
     n = rows.shape[-1]
-    count = torch.as_tensor(lengths, device=rows.device).reshape(-1)
-    if count.shape != rows.shape[:1] or count.is_floating_point():
-        raise ValueError(f"lengths need one integer for each of {len(rows)} matrices")
-    if bool(((count < 0) | (count > n)).any()):
-        raise ValueError(f"lengths lie from 0 to {n}, got {int(count.min())} to {int(count.max())}")
+    given = torch.as_tensor(lengths, device=rows.device)
+    given = given.reshape(-1, n) if given.dtype == torch.bool else given.reshape(-1)
+    count = check_lengths(given, rows, n, 0, "what there is to match")
     there = torch.arange(n, device=rows.device) < count[:, None]
     inside = there[:, :, None] & there[:, None]
     itself = torch.eye(n, dtype=torch.bool, device=rows.device)
@@ -436,11 +481,11 @@ def _leading_blocks(rows: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _targets(target: Tensor, x: Tensor, name: str) -> Tensor:
-    if target.shape != x.shape:
+    if tuple(target.shape) != tuple(x.shape):
         raise ValueError(
             f"{name} needs targets of the scores' shape {tuple(x.shape)}, got {tuple(target.shape)}"
         )
-    return target.to(x.dtype).reshape(-1, *x.shape[-2:])
+    return target.reshape(-1, *x.shape[-2:])
 
 
 def _reduced(losses: Tensor, x: Tensor, reduction: str) -> Tensor:

@@ -57,6 +57,11 @@ _OTHER_TEXT = {
     *("id", "key", "url", "link", "remarks", "notes", "comment", "comments", "reference"),
 }
 
+COUNT_NAMES = (
+    *("individualcount", "count", "counts", "abundance", "individuals", "ncounted"),
+    *("numberofindividuals", "nindividuals", "organismquantity", "number", "n"),
+)
+_MAYBE_COUNTS = {"number", "n"}  # which may as well number the rows
 SPECIES_OPTION = "species= (--species-column)"
 PRESENCE_OPTION = "presence= (--presence-column)"
 NO_COLUMN = "none"  # given as a column: there is none
@@ -83,11 +88,12 @@ class Columns(NamedTuple):
     flags: int | None = None
     licence: int | None = None
     dataset: int | None = None
+    individuals: int | None = None
 
     def texts(self) -> list[int]:
         """Those that are read as text, each once."""
         used = (self.species, self.datum, self.presence, self.uncertainty, self.basis)
-        wanted = (*used, self.flags, self.licence, self.dataset)
+        wanted = (*used, self.flags, self.licence, self.dataset, self.individuals)
         return list(dict.fromkeys(column for column in wanted if column is not None))
 
     def described(self, header: Sequence[str]) -> str:
@@ -195,7 +201,13 @@ def chosen_columns(
         recognised(header, _FLAGS),
         recognised(header, _LICENCE),
         recognised(header, _DATASET),
+        _count_column(header) if presence is None and asked.presence is None else None,
     )
+
+
+def _count_column(header: Sequence[str]) -> int | None:
+    """The column of individuals, where no other says presence and absence."""
+    return recognised(header, [name for name in COUNT_NAMES if name not in _MAYBE_COUNTS])
 
 
 def _given(header: Sequence[str], name: str | None, option: str, where: str) -> int | None:

@@ -403,6 +403,10 @@ def _assembled(
         else:
             said = selection.status_notes(status, name, source)
         notes += said
+    elif columns.individuals is not None and not choice.absent:
+        counted = fields.text[columns.individuals]
+        status, said = selection.zero_counts(counted, header[columns.individuals], source)
+        notes += said
     uncertainty = _metres(text(columns.uncertainty))
     asked = status == selection.PRESENCE
     basis, said = selection.of_basis(text(columns.basis), choice.basis, source, asked)

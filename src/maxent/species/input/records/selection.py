@@ -52,6 +52,24 @@ def _status(entry: str) -> int | None:
     return None
 
 
+def zero_counts(values: Sequence[str], column: str, source: str) -> tuple[Array, tuple[str, ...]]:
+    """ABSENCE where a column of individuals says 0, PRESENCE elsewhere; and what to say of it."""
+    zero = np.array([is_number(v.strip()) and float(v) == 0 for v in values])
+    status = np.where(zero, ABSENCE, PRESENCE)
+    if not zero.any():
+        return status, ()
+    if zero.all():
+        raise ValueError(
+            f"{source}: none of {len(zero)} records is a presence, as column {column!r} is 0; give "
+            f"records of presence, or {NO_COLUMN!r} for no such column with {PRESENCE_OPTION}"
+        )
+    return status, (
+        f"{source}: {int(zero.sum())} of {len(zero)} {LEFT_OUT}, as column {column!r} counts 0 "
+        f"there; `maxent fit --kind counts` fits them too, and {NO_COLUMN!r} with "
+        f"{PRESENCE_OPTION} takes all as presences",
+    )
+
+
 def status_notes(status: Array, column: str, source: str) -> tuple[str, ...]:
     """What to say of records that are no presences; refuses a file without any presence."""
     absent, unknown = int((status == ABSENCE).sum()), int((status == UNKNOWN).sum())

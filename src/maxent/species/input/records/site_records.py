@@ -18,6 +18,7 @@ from maxent.species.input.records import sizes
 from maxent.species.input.records.archives import open_table
 from maxent.species.input.records.columns import (
     ABSENT,
+    COUNT_NAMES,
     NO_COLUMN,
     PRESENCE_NAMES,
     PRESENT,
@@ -50,10 +51,6 @@ from maxent.species.input.records.text_table import (
 )
 from maxent.species.input.source_settings import COUNTS, SURVEY, SourceSettings
 
-_COUNT_NAMES = (
-    *("individualcount", "count", "counts", "abundance", "individuals", "ncounted"),
-    *("numberofindividuals", "nindividuals", "organismquantity", "number", "n"),
-)
 _FOUND_NAMES = (*PRESENCE_NAMES, "detected", "detections", "detection", "found", "ndetections")
 _VISIT_NAMES = ("visits", "nvisits", "numvisits", "numberofvisits", "surveys", "nsurveys",
                 "occasions", "noccasions", "replicates")  # fmt: skip
@@ -215,7 +212,7 @@ def has_column(file: RecordFile, name: str) -> bool:
 
 def counts_alone(header: Sequence[str]) -> bool:
     """Whether a table has a column of counts and none of presence and absence."""
-    return recognised(header, _COUNT_NAMES) is not None and recognised(header, _FOUND_NAMES) is None
+    return recognised(header, COUNT_NAMES) is not None and recognised(header, _FOUND_NAMES) is None
 
 
 # -- tables in one form ----------------------------------------------------------------------------
@@ -511,7 +508,7 @@ def _count_column(opened: _Opened, taken: Sequence[int], settings: SourceSetting
     if asked is not None and bare(asked) in {bare(name) for name in header}:
         return named(header, asked, "count_column (--count-column)", opened.source)
     free = [name for j, name in enumerate(header) if j not in taken]
-    position = recognised(free, _COUNT_NAMES)
+    position = recognised(free, COUNT_NAMES)
     return None if position is None else header.index(free[position])
 
 

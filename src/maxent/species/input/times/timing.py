@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from maxent import io
@@ -34,6 +34,8 @@ class Timing:
         fraction), records (of all species) and background cells.
     left : dict of int
         Records by what was wrong with their time.
+    layer_times : str or None
+        The table that says which file is a layer at which time.
     """
 
     series: dict[str, int]
@@ -45,6 +47,7 @@ class Timing:
     background: str
     steps: list[dict[str, Any]]
     left: dict[str, int]
+    layer_times: str | None = field(default=None, metadata=io.LATER)
 
     def describe(self) -> str:
         """In one sentence."""

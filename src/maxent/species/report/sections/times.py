@@ -24,6 +24,11 @@ _TREND = (
     "The change of suitability (cloglog) a year, the slope of a straight line through all times. "
     "Brown falls, green rises."
 )
+_TRENDS = {
+    "trend": "the map of the trend",
+    "trend_lower": "the lower ends of the trend",
+    "trend_upper": "its upper ends",
+}
 _NOT = (
     "It is the trend of the climate as this species is fitted to like it, not of the species: "
     "records were not counted, and places it has not reached or has left are not known."
@@ -114,6 +119,7 @@ def _area(row: Mapping[str, Any], name: str) -> str:
 def _files(found: MapsInTime) -> Html:
     drawn = [name for what, name in found.files.items() if what.startswith("map:")]
     rows = [["the table of times", link(found.files["table"])]]
-    rows += [["the map of the trend", link(found.files["trend"])]] if "trend" in found.files else []
+    for what, words in _TRENDS.items():
+        rows += [[words, link(found.files[what])]] if what in found.files else []
     rows += [["map of the first time", link(drawn[0])], ["map of the last time", link(drawn[-1])]]
     return table("Files over time", ["Holds", "File"], rows, class_="settings")

@@ -1,0 +1,4 @@
+library(testthat)
+library(maxentpy)
+
+test_check("maxentpy")
