@@ -389,4 +389,4 @@ def test_long_sentences_are_projected_exactly():
         slope = theta - p
         assert ((trees.argmax(slope) - p) * slope).sum() < 1e-10
         assert trees.contains(p).all()
-        assert (np.count_nonzero(p) > n) and np.count_nonzero(p == 1) < n - 1
+        assert np.count_nonzero(p) > n
