@@ -36,6 +36,7 @@ GUIDES = {  # page -> its tables: suites, csv files of experiments, and those of
         "training",
         *(
             "few_samples",
+            "wide_labels",
             "density",
             "many_species",
             "sources",

@@ -27,6 +27,7 @@ SUITES = (
     "attention",
     "glm",
     "training",
+    "wide_labels",
     "few_samples",
     "density",
     "many_species",
