@@ -22,6 +22,7 @@ PARTS = {  # part of the library -> its suites
             "structured_trees",
             "structured_spans",
             "structured_ranking",
+            "structured_segments",
             "structured_transport",
         ),
     ),

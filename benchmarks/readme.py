@@ -19,6 +19,7 @@ PAGE = "docs/benchmarks.md"
 GUIDES = {  # page -> its tables: suites, csv files of experiments, and those of _SUMMARIES
     "docs/structured/chains.md": ("structured_chains", "gpu_chains"),
     "docs/structured/ranking.md": ("structured_ranking",),
+    "docs/structured/segments.md": ("structured_segments",),
     "docs/structured/transport.md": ("structured_transport",),
     "docs/structured/arborescence.md": ("structured_trees", "dependency_parsing"),
     "docs/structured/projective.md": ("structured_spans", "dependency_parsing_projective"),
@@ -35,6 +36,7 @@ GUIDES = {  # page -> its tables: suites, csv files of experiments, and those of
         "training",
         *(
             "few_samples",
+            "wide_labels",
             "density",
             "many_species",
             "sources",
@@ -45,6 +47,7 @@ GUIDES = {  # page -> its tables: suites, csv files of experiments, and those of
         ),
         *(
             "structured_trees",
+            "structured_segments",
             "structured_spans",
             "structured_ranking",
             "structured_transport",

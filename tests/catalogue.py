@@ -183,6 +183,11 @@ DOMAINS = [
     (mx.Alignment(3, 2), 6),
     (mx.Alignment(3, 4, band=1), 12),
     (mx.Tree([(0, 1), (0, 2), (3, 4)], (2, 3, 2, 1, 2)), 22),
+    (mx.Lattice([(0, 1), (0, 2), (1, 2), (2, 3), (1, 3), (0, 1), (0, 3)]), 7),
+    (mx.Automaton(2, [(0, 0, 0), (0, 1, 1), (1, 0, 0)], final=(0, 1)), 6),
+    (mx.Automaton.ctc([1, 1], 2), 8),
+    (mx.Automaton(1, [(0, 0, 0), (0, 0, 1), (1, 0, 1)], final=(1,), scores="arcs"), 9),
+    (mx.SemiMarkov(2, 3), 26),
     (mx.Arborescence(), 16),
     (mx.Arborescence(3, root="multi"), 9),
     (mx.ProjectiveTree(), 16),
@@ -212,6 +217,7 @@ MAPS = [
     mx.ChainMap([np.ones((2, 3)), np.ones((4, 3))], 2),
     mx.RaggedMap([np.ones((2, 3)), np.ones((4, 3))]),
     mx.TreeMap(np.ones((3, 2)), np.array([0, 1]), 2),
+    mx.SegmentMap([np.ones((2, 3)), np.ones((4, 3))], 2, longest=3),
 ]
 
 OTHERS = [mx.FenchelYoungLoss(mx.Shannon()), mx.Ragged.from_rows([[1.0], [2.0, 3.0]])]
@@ -259,6 +265,7 @@ ESTIMATORS = [
     mx.StructMaxent(),
     mx.StructMaxentCV(),
     mx.StructMaxentClassifier(),
+    mx.SegmentClassifier(),
     mx.TreeClassifier(),
 ]
 

@@ -83,9 +83,9 @@ class Case(NamedTuple):
         return h.to(self.dtype).requires_grad_(), w.to(self.dtype).requires_grad_(), y
 
 
-def flat(*sizes: int, dtype: torch.dtype = torch.bfloat16) -> Case:
+def flat(tokens: int, hidden: int, classes: int, dtype: torch.dtype = torch.bfloat16) -> Case:
     """Scores of an untrained model."""
-    return Case(*sizes, "flat", 0.05, dtype)
+    return Case(tokens, hidden, classes, "flat", 0.05, dtype)
 
 
 CASES = {

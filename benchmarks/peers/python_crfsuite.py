@@ -30,6 +30,29 @@ def train(
     trainer.train(str(path))
 
 
+def train_l1(
+    sequences: Iterable[tuple[list, list[str]]], c1: float, iterations: int, path: Path
+) -> float:
+    """The same by OWL-QN on sum of losses + c1 ||w||_1; the objective that it reports last."""
+    from pycrfsuite import Trainer
+
+    reported: list[float] = []
+
+    class Listening(Trainer):
+        def message(self, text: str) -> None:
+            if text.startswith("Loss:"):
+                reported.append(float(text.split(":")[1]))
+
+    trainer = Listening(verbose=True)
+    for tokens, labels in sequences:
+        trainer.append(tokens, labels)
+    trainer.select("lbfgs")
+    never = {"epsilon": 1e-30, "delta": 1e-30, "period": iterations + 1}
+    trainer.set_params({"c1": c1, "c2": 0.0, "max_iterations": iterations, **never})
+    trainer.train(str(path))
+    return reported[-1]
+
+
 def tagger(path: Path):
     """The model of a file."""
     from pycrfsuite import Tagger

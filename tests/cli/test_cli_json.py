@@ -162,6 +162,14 @@ def test_what_serves_has_no_answer():
     assert "--json has no effect on app" in json.loads(run.stdout)["errors"][0]
 
 
+def test_quiet_is_of_no_harm_to_an_answer(runs):
+    args, run = runs["overlap"]
+    silent = call("--json", "overlap", *args, "--quiet")
+    assert json.loads(silent.stdout)["result"] == json.loads(run.stdout)["result"]
+    assert silent.stderr == ""
+    assert call("overlap", *args, "--quiet").exit_code == 2  # would say nothing
+
+
 def test_without_json_nothing_is_answered(tmp_path):
     assert call("report", tmp_path).stdout == ""
     assert call("--version").stdout == f"maxent {maxent.__version__}\n"

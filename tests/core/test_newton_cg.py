@@ -6,6 +6,7 @@ from scipy import sparse
 
 import maxent as mx
 from maxent.core.solvers import choose, newton_cg
+from maxent.core.solvers._outputs_apart import lie_apart
 from maxent.core.solvers.hessian import Curvature, FullHessian, Samples, second_order
 from maxent.rows.products import SampleProducts
 
@@ -274,3 +275,70 @@ def test_auto_takes_lbfgs_for_a_sparse_map_with_fewer_samples_than_columns():
         _classifier(mx.Shannon(), X=X[:20], y=Y[:20]),
     ):
         assert isinstance(choose("auto", problem), mx.NewtonCG)
+
+
+def _labelled(seed=0, samples=60, columns=90, labels=6):
+    """Rare words and rare labels: most outputs are certain of most samples."""
+    rng = np.random.default_rng(seed)
+    X = (rng.random((samples, columns)) < 0.08).astype(float)
+    X[:, -1] = 1.0
+    Y = (X @ rng.normal(size=(columns, labels)) + rng.normal(size=labels) > 1.0).astype(float)
+    Y[0], Y[1] = 1.0, 0.0
+    return X, Y
+
+
+APART = [
+    mx.FermiDirac(),
+    mx.BinaryGini(),
+    mx.OneVsAll(mx.Tsallis(1.5)),
+    mx.SquaredNorm(domain=mx.Cube()),
+    mx.SquaredNorm(domain=mx.NonNegative()),
+]
+
+
+@pytest.mark.parametrize("entropy", APART, ids=repr)
+def test_separable_entropies_are_sums_over_entries(entropy):
+    theta = np.random.default_rng(0).normal(scale=2, size=(4, 3))
+    assert entropy.separable
+    values, p = entropy.conjugate(theta)
+    single, q = entropy.conjugate(theta.reshape(-1, 1))
+    np.testing.assert_allclose(values, single.reshape(4, 3).sum(axis=1), rtol=1e-13)
+    np.testing.assert_allclose(p.ravel(), q.ravel(), rtol=1e-13)
+    assert not mx.Shannon().separable
+    assert not mx.SquaredNorm().separable
+
+
+@pytest.mark.parametrize("table", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("entropy", APART, ids=repr)
+def test_outputs_apart_are_problems_of_their_own(entropy, table):
+    """Together as alone, in few steps although each output meets kinks of its own."""
+    X, Y = _labelled()
+    columns, labels = X.shape[1], Y.shape[1]
+
+    def problem(y, free):
+        s = np.full((columns, y.shape[1]), 1e-3)
+        s[-1] = 0.0 if free else 1e-3
+        ridge = mx.ElasticNet(0.0, s.ravel()) if free else mx.Quadratic(1e-3)
+        return mx.Problem(entropy, mx.SampleMap(table(X), y.shape[1]), ridge, observed=y)
+
+    together = problem(Y, free=False)
+    assert isinstance(choose("auto", together), mx.NewtonCG)
+    solution = together.solve(mx.NewtonCG(tol=1e-9))
+    assert solution.n_iter <= 40
+    alone = [problem(Y[:, [j]], free=False).solve(mx.LBFGS(tol=1e-9)) for j in range(labels)]
+    assert abs(solution.objective - sum(one.objective for one in alone)) < 1e-8
+    p = np.hstack([one.p for one in alone])
+    np.testing.assert_allclose(solution.p, p, atol=1e-3)
+
+
+def test_outputs_apart_need_a_penalty_on_single_weights():
+    X, Y = _labelled()
+    features = mx.SampleMap(X, Y.shape[1])
+
+    def apart(entropy, potential, observed=Y):
+        return lie_apart(mx.Problem(entropy, features, potential, observed=observed))
+
+    assert apart(mx.BinaryGini(), mx.Quadratic(0.1))
+    assert not apart(mx.BinaryGini(), mx.Box(0.1))
+    assert not apart(mx.BinaryGini(), mx.Ball(0.1))
+    assert not apart(mx.Shannon(), mx.Quadratic(0.1), np.zeros(len(X), int))

@@ -1,11 +1,16 @@
 """The certificate with a factor for each sequence: l1 penalties over many rare attributes."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
+from scipy import special
 
 import maxent as mx
+from maxent.core.nearby import mixed_with_a_vertex, within_limits
+from maxent.core.problem import State
 from maxent.core.row_factors import largest, shrunk
-from maxent.core.tilt import tilted
+from maxent.core.tilt import curvature_sizes, tilted
 from maxent.rows.arrays import row_dot, take_row
 from maxent.tagging import PairChainMap
 
@@ -56,6 +61,79 @@ def test_tilted_predictions_are_as_tight_as_the_optimum_is_near(pairs):
         state = problem.state(problem.run(mx.OWLQN(tol=0.0, max_iter=steps)).w)
         assert state.dual - best <= state.tilted_gap(12) + 1e-7
     assert state.tilted_gap(60) < 1.1 * (state.dual - best) + 1e-7 < 0.01 * state.row_gap
+
+
+@pytest.mark.parametrize("pairs", [True, False], ids=["seen pairs", "all pairs"])
+def test_predictions_nearby_are_tight_long_before_the_optimum(pairs):
+    problem = _field(pairs, mx.Box(0.005))
+    best = problem.run(mx.OWLQN(tol=1e-7)).objective
+    ratios = []
+    for steps in (5, 10, 20, 40):
+        state = problem.state(problem.run(mx.OWLQN(tol=0.0, max_iter=steps)).w)
+        gaps = [state.nearby_gap(most) for most in (1, 10, 40)]
+        assert state.dual - best <= min(gaps) + 1e-7
+        ratios.append(min(gaps) / state.row_gap)
+    assert max(ratios) < 0.8
+    assert min(ratios) < 0.35
+
+
+def test_what_predictions_nearby_say_is_a_gap():
+    """The same number from the distributions themselves, written out path by path."""
+    problem = _field(True, mx.Box(0.02))
+    state = problem.state(problem.run(mx.OWLQN(tol=0.0, max_iter=12)).w)
+    limit = np.full(state.w.size, 0.02)
+    near = within_limits(state, limit, curvature_sizes(state), 200)
+    assert (np.abs(near.gradient) <= limit).all()  # so that no row needs a factor
+    assert not np.array_equal(near.w, state.w)
+    p = near.p
+    cost = problem.total(row_dot(near.theta - state.theta, p) - near.conjugate + state.conjugate)
+    by_hand = cost + 0.02 * np.abs(state.w).sum() + near.gradient @ state.w
+    np.testing.assert_allclose(state.nearby_gap(200), by_hand, rtol=1e-9)
+    primal = problem.total(row_dot(near.theta, p) - near.conjugate)  # Omega(p) of a Gibbs p
+    np.testing.assert_allclose(by_hand, primal + state.dual, rtol=1e-9)
+
+
+def test_mixtures_with_the_observed_rows_are_exact():
+    rng = np.random.default_rng(0)
+    for s in (0.0, 1e-9, 0.3, 0.999, 1.0):
+        p = rng.dirichlet(np.ones(6), 20)
+        q = s * p + (1 - s) * np.eye(6)[0]
+        exact = special.rel_entr(q, p).sum(axis=1)
+        loss = -np.log(p[:, 0])
+        found = mixed_with_a_vertex(np.full(20, s), loss)
+        np.testing.assert_allclose(found, exact, atol=1e-14)
+        assert (found <= (1 - s) * loss + 1e-15).all()
+    assert mixed_with_a_vertex(np.array([0.0, 1.0]), np.array([800.0, 800.0])).tolist() == [800, 0]
+
+
+def test_lower_bounds_are_kept():
+    """A gap bounds the minimum from below, and no later one says less."""
+    problem = _field(True, mx.Box(0.005))
+    solution = problem.run(mx.OWLQN(tol=0.0, max_iter=100))
+    below = [record["objective"] - record["gap"] for record in solution.history[1:]]
+    assert min(np.diff(below)) >= -1e-12
+    assert problem.run(mx.OWLQN(tol=1e-7)).objective >= below[-1] - 1e-7
+    plain = problem.state(solution.w)
+    assert solution.gap < 0.2 * plain.gap
+
+
+def test_dear_gaps_wait_until_the_objective_has_settled(monkeypatch):
+    looked = []
+    tightened = State.tightened
+
+    def watched(state, *settings):
+        looked.append(state.dual)
+        return tightened(state, *settings)
+
+    monkeypatch.setattr(State, "tightened", watched)
+    problem = _field(True, mx.Box(0.005))
+    tol = 1e-5
+    solution = problem.run(mx.OWLQN(tol=tol))
+    objectives = [record["objective"] for record in solution.history]
+    where = [objectives.index(dual) for dual in looked]
+    assert where[0] >= 32
+    assert all(objectives[k - 8] - objectives[k] <= tol for k in where[:-1])
+    assert all(later >= 2 * earlier for earlier, later in pairwise(where[:-1]))
 
 
 def test_tilted_rows_have_the_moments_and_the_cost_they_say():

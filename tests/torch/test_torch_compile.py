@@ -19,10 +19,13 @@ HEADS = torch.tensor([[0, 0, 1, 1], [0, 0, 0, 0], [0, 2, 0, 0]])
 TAGS = torch.tensor([[0, 2, 1, 0], [1, 0, 0, 0], [2, 2, 1, 0]])
 PARTNERS = torch.tensor([[1, 0, 3, 2], [0, 0, 0, 0], [2, 1, 0, 0]])
 SQUARES, CHAIN, VECTORS = [(3, 4, 4)], [(3, 4, 3), (3, 3)], [(3, 5)]
+SPANS = [(3, 4, 4, 2)]
 TREE, SUBSET, ORDERS = Tree([(0, 1), (0, 2)], 2), mx.KSubset(2), Permutahedron([3.0, 1.0, 0.5])
 ROWS, COLUMNS = torch.tensor([2.0, 1.0, 1.0, 1.0]), torch.tensor([1.0, 1.5, 1.5, 1.0])
 
 # functions of tensors of these shapes to a number per row, to numbers of rows, or to several
+SEGMENTS = [(3, 4, 2), (3, 2), (2, 2)]  # content, durations, transitions
+SPELLED = torch.tensor([[1], [2], [1]])
 CASES = {
     "chain_log_partition": (lambda n, t: ms.chain_log_partition(n, t, LENGTHS, t[0], t[1]), CHAIN),
     "chain_marginals": (lambda n, t: ms.chain_marginals(n, t, MASK), CHAIN),
@@ -35,6 +38,20 @@ CASES = {
     "chain_hinge_loss": (lambda n, t: ms.chain_hinge_loss(n, t, TAGS, LENGTHS), CHAIN),
     "chain_perceptron_loss": (lambda n, t: ms.chain_perceptron_loss(n, t, TAGS), CHAIN),
     "per position": (lambda n, t: ms.chain_log_partition(n, t), [(3, 4, 3), (3, 3, 3, 3)]),
+    "segment_log_partition": (lambda *x: ms.segment_log_partition(*x, LENGTHS), SEGMENTS),
+    "segment_marginals": (lambda *x: tuple(ms.segment_marginals(*x, MASK)), SEGMENTS),
+    "segment_argmax": (lambda *x: ms.segment_argmax(*x, LENGTHS), SEGMENTS),
+    "segment_crf_loss": (
+        lambda *x: ms.segment_crf_loss(*x, TAGS % 2, TAGS > -1, LENGTHS, reduction="none"),
+        SEGMENTS,
+    ),
+    "segment_score": (lambda *x: ms.segment_score(*x, TAGS % 2, TAGS > -1, LENGTHS), SEGMENTS),
+    "ctc_log_partition": (lambda x: ms.ctc_log_partition(x, SPELLED, LENGTHS), [(3, 4, 3)]),
+    "ctc_argmax": (lambda x: ms.ctc_argmax(x, SPELLED), [(3, 4, 3)]),
+    "ctc_loss": (lambda x: ms.ctc_loss(x, SPELLED, MASK, reduction="none"), [(3, 4, 3)]),
+    "ctc_marginals": (lambda x: ms.ctc_marginals(x, SPELLED), [(3, 4, 3)]),
+    "ctc_sparsemap": (lambda x: ms.ctc_sparsemap(x, SPELLED, LENGTHS), [(3, 4, 3)]),
+    "sparse_ctc_loss": (lambda x: ms.sparse_ctc_loss(x, SPELLED, reduction="none"), [(3, 4, 3)]),
     "alignment_log_partition": (
         lambda x: ms.alignment_log_partition(x, LENGTHS, MASK, band=2),
         SQUARES,
@@ -88,14 +105,18 @@ CASES = {
         lambda x: ms.matching_loss(x, PARTNERS, 0.5, "kl", MASK, reduction="none"),
         SQUARES,
     ),
+    "projective_log_partition": (lambda x: ms.projective_log_partition(x, LENGTHS), SQUARES),
+    "projective_marginals": (lambda x: ms.projective_marginals(x, MASK, "multi"), SQUARES),
+    "projective_sparsemap": (lambda x: ms.projective_sparsemap(x, LENGTHS), SQUARES),
+    "projective_argmax": (lambda x: ms.projective_argmax(x), SQUARES),
+    "constituency_log_partition": (lambda x: ms.constituency_log_partition(x, LENGTHS), SPANS),
+    "constituency_marginals": (lambda x: ms.constituency_marginals(x, MASK), SPANS),
+    "constituency_sparsemap": (lambda x: ms.constituency_sparsemap(x), SPANS),
+    "constituency_argmax": (lambda x: ms.constituency_argmax(x, LENGTHS), SPANS),
 }
 NOT_DERIVED = {
-    "chain_kbest",
-    "arborescence_argmax",
-    "argmax",
-    "kbest",
-    "soft_topk hard",
-    "transport hard",
+    *("chain_kbest", "arborescence_argmax", "argmax", "soft_topk hard", "transport hard"),
+    *("projective_argmax", "constituency_argmax", "ctc_argmax", "kbest"),
 }
 
 
@@ -170,9 +191,9 @@ def test_gradients_and_batches_of_torch_func(name):
 
 def test_every_function_is_there():
     functions = {
-        name for name in ms.__all__ if name.islower() and name not in {"sparsemap_support"}
+        name for name in ms.__all__ if name.islower() and not name.endswith("sparsemap_support")
     }
-    assert functions - set(CASES) == {"chain_sample"}
+    assert functions - set(CASES) == {"chain_sample", "segment_sample"}
 
 
 @quiet  # of torch's own modules
@@ -229,6 +250,19 @@ def test_samples_are_compiled():
             fullgraph=True,
             backend="aot_eager",
         )(nodes)
+
+
+@quiet
+def test_segmentations_are_drawn_in_compiled_code():
+    given = inputs("segment_marginals")
+    drawn = torch.compile(
+        lambda *x: ms.segment_sample(*x, LENGTHS, n=3), fullgraph=True, backend="aot_eager"
+    )
+    torch.manual_seed(0)
+    right = ms.segment_sample(*given, LENGTHS, n=3)
+    torch.manual_seed(0)
+    for mine, each in zip(drawn(*given), right, strict=True):
+        assert torch.equal(mine, each)
 
 
 @quiet
@@ -293,6 +327,11 @@ MODULES = {
         lambda: ms.ArborescenceLoss("hinge", cost=0.5),
         [torch.randn(3, 4, 4), HEADS, MASK],
     ),
+    "ProjectiveLoss": (ms.ProjectiveLoss, [torch.randn(3, 4, 4), HEADS, MASK]),
+    "ConstituencyLoss": (
+        lambda: ms.ConstituencyLoss("sparsemap"),
+        [torch.randn(3, 4, 4, 2), ms.constituency_argmax(torch.randn(3, 4, 4, 2)), None],
+    ),
     "SoftRank": (ms.SoftRank, [torch.randn(3, 5)]),
     "SoftSort": (ms.SoftSort, [torch.randn(3, 5)]),
     "SoftTopK": (lambda: ms.SoftTopK(2), [torch.randn(3, 5)]),
@@ -303,7 +342,12 @@ MODULES = {
 
 
 def test_every_module_is_there():
-    assert {name for name in ms.__all__ if name[0].isupper()} - set(MODULES) == {"ChainScores"}
+    assert {name for name in ms.__all__ if name[0].isupper()} - set(MODULES) == {
+        "ChainScores",
+        "ConstituencyScores",
+        "ProjectiveScores",
+        "SegmentMarginals",
+    }
 
 
 @quiet
@@ -323,8 +367,7 @@ def test_compiled_to_machine_code(tmp_path, monkeypatch):
     if shutil.which("g++") is None:
         lacking("torch.compile needs a C++ compiler: apt-get install g++")
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    for name in ("crf_loss", "arborescence_crf_loss", "soft_rank", "sinkhorn", "sparsemap"):
-        torch.compiler.reset()
+    for name in ("crf_loss", "arborescence_crf_loss", "soft_rank"):
         given = inputs(name)
         compiled = torch.compile(total(name), fullgraph=True)
         torch.testing.assert_close(slopes(compiled, given), slopes(total(name), given))

@@ -17,6 +17,9 @@ SUMS = {
     "subset": (mx.KSubset(2), 4),
     "chain": (mx.Chain(2), 14),
     "tree": (mx.Tree([(0, 1), (2, 1)], (2, 3, 2)), 19),
+    "segments": (mx.SemiMarkov(2, 2), 20),
+    "lattice": (mx.Lattice([(0, 1), (0, 2), (1, 2), (2, 3), (1, 3), (0, 1), (0, 3)]), 7),
+    "automaton": (mx.Automaton(2, [(0, 0, 0), (0, 1, 1), (1, 0, 0)], final=(0, 1)), 6),
     "alignment": (mx.Alignment(2, 3), 6),
     "arborescence": (mx.Arborescence(), 16),
     "projective": (mx.ProjectiveTree(root="multi"), 16),
@@ -188,7 +191,7 @@ def test_what_cannot_be_asked_is_refused() -> None:
         ms.sample(mx.Permutahedron(range(8, 0, -1)), theta)
     with pytest.raises(TypeError, match="not zeros and ones"):
         ms.max_marginals(mx.Permutahedron(range(8, 0, -1)), theta)
-    with pytest.raises(TypeError, match="made of decisions"):
+    with pytest.raises(TypeError, match="do not fall apart into decisions"):
         ms.sample_without_replacement(mx.KSubset(1), theta)
     with pytest.raises(TypeError, match="intractable"):
         ms.entropy(mx.Birkhoff(), torch.zeros(9))

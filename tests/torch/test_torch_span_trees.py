@@ -207,18 +207,14 @@ def test_masks_are_lengths() -> None:
         assert torch.equal(kind(scores, mask).marginals(), kind(scores, LENGTHS).marginals())
 
 
+# besides the functions, which test_torch_compile.py has
 COMPILED = {
-    "log-partition": lambda x: mts.projective_log_partition(x),
-    "marginals": lambda x: mts.projective_marginals(x, torch.tensor([4, 3])),
-    "sparsemap": lambda x: mts.projective_sparsemap(x, root="multi"),
-    "heads": lambda x: x.sum((1, 2)) + mts.projective_argmax(x).sum(1),
     "draws": lambda x: x.sum((1, 2)) + mts.ProjectiveScores(x).kbest(2)[0].sum(1),
     "entropy": lambda x: mts.ProjectiveScores(x).entropy(),
     "divergence": lambda x: mts.ProjectiveScores(x).kl(mts.ProjectiveScores(2 * x)),
     "loss": lambda x: mts.ProjectiveLoss("crf", "multi")(x, torch.tensor([[0, 0, 1, 2]] * 2)),
     "sparse loss": lambda x: mts.ProjectiveLoss("sparsemap")(x, torch.tensor([[0, 0, 1, 2]] * 2)),
     "hinge": lambda x: mts.ProjectiveLoss("hinge")(x, torch.tensor([[0, 0, 1, 2]] * 2)),
-    "spans": lambda x: mts.constituency_marginals(x[..., None]),
     "constituency loss": lambda x: mts.ConstituencyLoss()(
         x[..., None], torch.eye(4)[None, :, :, None].repeat(2, 1, 1, 1) + UPPER
     ),
@@ -240,7 +236,7 @@ def test_compiled_without_a_break(name) -> None:
     torch.testing.assert_close(h, g)
 
 
-@pytest.mark.parametrize("name", ["log-partition", "loss", "sparse loss", "spans", "entropy"])
+@pytest.mark.parametrize("name", ["loss", "sparse loss", "entropy", "divergence"])
 def test_functions_of_functions(name) -> None:
     """torch.func's gradient is autograd's; a batch of batches has more rows."""
     function, scores = COMPILED[name], normal(2, 4, 4, grad=True)

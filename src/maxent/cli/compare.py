@@ -230,9 +230,9 @@ def overlap(
     if test is not None or space != "geography":
         if output is not None and space != "geography":
             raise typer.BadParameter("--output has no effect with --space environment")
-        asked = {"test": test, "space": space, "n_null": null, "level": level, "seed": seed}
-        asked |= {"output": output or OUTPUT}
-        _compare_niches(one, other, asked | {"n_jobs": jobs}, out, json, overwrite, quiet)
+        how = {"test": test, "space": space, "n_null": null, "level": level, "seed": seed}
+        how |= {"output": output or OUTPUT}
+        _compare_niches(one, other, how | {"n_jobs": jobs}, out, json, overwrite, quiet)
         return
     if out is not None:
         check_free_file(out, [path for path in (one, other) if path.is_file()], overwrite)

@@ -20,11 +20,12 @@ import numpy as np
 
 from maxent import io
 from maxent.core.domains import Simplex
-from maxent.core.entropies import Entropy, Relative, Shannon, Tsallis
+from maxent.core.entropies import Entropy, Relative, Shannon, Tsallis, unwrap
 from maxent.core.maps import RowMap, make_map
+from maxent.core.nearby import mixed_with_a_vertex, within_limits
 from maxent.core.potentials import Potential
 from maxent.core.row_factors import largest
-from maxent.core.tilt import can_tilt, tilted
+from maxent.core.tilt import can_tilt, curvature_sizes, tilted
 from maxent.rows.arrays import Array, Rows, as_float, row_dot, row_scale
 from maxent.rows.evaluator import Evaluation, Evaluator, Line, Point, above_rounding
 
@@ -222,6 +223,15 @@ class Problem:
     def observed_value(self) -> float:
         """`Omega` of the observed distribution."""
         return self.rows.observed_value(self.entropy)
+
+    @cached_property
+    def observes_vertices(self) -> bool:
+        """Whether p~ is one structure in each row, and p_w a Gibbs distribution of structures."""
+        inside = unwrap(self.entropy)
+        if self.observed is None or not isinstance(inside.entropy, Shannon):
+            return False
+        values = inside.entropy.value_inside(self.observed)
+        return inside.temperature == 1.0 and not np.any(values)
 
     def optimality(self, w: Array) -> float:
         """Relative violation of the optimality conditions, also where no finite gap exists."""
@@ -428,15 +438,23 @@ class State:
             s *= _INSIDE
         return self._mixture_entropy_gap(s, p) + self._potential_gap(s * residual)
 
-    def tightened(self, tol: float = 0.0, products: int = 0) -> State:
-        """The state, its gap the least of its own, ``row_gap`` and the tilted one.
+    def tightened(self, tol: float = 0.0, products: int = 0, steps: int = 0) -> State:
+        """The state with the least gap of its own and the dearer ones.
 
-        The last costs as many ``products`` with the Hessian, and is left out where the others are
-        at most ``tol``.
+        That of predictions nearby takes so many ``steps`` of a solver, and without any it is
+        ``row_gap``; the tilted one takes as many ``products`` with the Hessian. The latter is left
+        out where the others are at most ``tol``.
         """
-        other, gap = copy(self), min(self.gap, self.row_gap)
+        gap = min(self.gap, self.nearby_gap(steps) if steps else np.inf)
         if gap > tol and products:
             gap = min(gap, self.tilted_gap(products))
+        if gap == self.gap:
+            gap = min(gap, self.row_gap)
+        return self.with_gap(gap)
+
+    def with_gap(self, gap: float) -> State:
+        """The state with a smaller gap that is known."""
+        other = copy(self)
         vars(other)["gap"] = gap
         return other
 
@@ -478,6 +496,40 @@ class State:
         s, residual = pulled
         entropy = self.problem.total(s * q.cost + (1 - s) * self._observed_losses)
         size = 2 * self.problem.total(np.abs(self.conjugate))
+        return above_rounding(entropy, size) + self._potential_gap(residual)
+
+    def nearby_gap(self, steps: int) -> float:
+        """As ``row_gap``, of the predictions at weights nearby that keep to most limits.
+
+        ``steps`` : of the search for them, at most. See ``nearby``.
+        """
+        terms = self.problem.potential.elastic(self.w.size)
+        if terms is None or not self._row_by_row:
+            return np.inf
+        limit = _limits(terms)
+        if not limit.all():
+            return np.inf  # some moments must be equal, which no step makes them
+        if not (np.abs(self.gradient) > limit).any():
+            return self.gap
+        near = within_limits(self, limit, curvature_sizes(self), steps)
+        return self._gap_near(self.problem.state(near.w, self.problem.features.scores(near.w)))
+
+    def _gap_near(self, near: State) -> float:
+        """The gap at the rows of a state nearby, each with a factor towards its observed one."""
+        problem = self.problem
+        moved = row_dot(near.theta - self.theta, near.p)
+        rise = near.conjugate - self.conjugate
+        size = 2 * problem.total(np.abs(self.conjugate) + np.abs(near.conjugate))
+        cost = np.maximum(moved - rise, 0.0)
+        pulled = self._row_factors(near.p, cost, near.gradient)
+        if pulled is None:
+            return np.inf
+        s, residual = pulled
+        entropy = problem.total(s * cost + (1 - s) * self._observed_losses)
+        if problem.observes_vertices:
+            drift = s * moved + (1 - s) * row_dot(near.theta - self.theta, problem.observed) - rise
+            exact = problem.total(mixed_with_a_vertex(s, near._observed_losses) + drift)
+            entropy = min(entropy, exact)
         return above_rounding(entropy, size) + self._potential_gap(residual)
 
     @property
@@ -542,7 +594,10 @@ class State:
         if problem.entropy.cheap_value(self.p):
             return self.entropy_gap(row_scale(self.p, s) + row_scale(observed, 1 - s))
         size = 2 * problem.total(np.abs(self.conjugate))
-        return above_rounding(problem.total((1 - s) * self._observed_losses), size)
+        losses = self._observed_losses
+        exact = problem.observes_vertices
+        parts = mixed_with_a_vertex(s, losses) if exact else (1 - s) * losses
+        return above_rounding(problem.total(parts), size)
 
     @cached_property
     def _observed_losses(self) -> Array:

@@ -63,7 +63,7 @@ def tilted(state: State, l1: Array, l2: Array, products: int) -> Tilted:
     0 are as good as 0: what they lose is less than such a residual would cost. Theirs and those of
     weights that are 0 may not grow beyond l1. ``products`` : with the Hessian at most.
     """
-    w, residual, scale = state.w, state.gradient, _sizes(state)
+    w, residual, scale = state.w, state.gradient, curvature_sizes(state)
     wanted = -l1 * np.sign(w) - l2 * w
     held = (w != 0) & ((wanted - residual) * np.sign(w) >= -scale * np.abs(w))
     used, base = held | (l1 + l2 == 0), state
@@ -100,7 +100,7 @@ def equal_gap(state: State, products: int) -> float:
     gradients or by rounding, counts by the length of the weights and of the step: as much as a
     direction might gain that is too flat to be seen.
     """
-    everywhere, scale = np.ones(state.w.size, bool), _sizes(state)
+    everywhere, scale = np.ones(state.w.size, bool), curvature_sizes(state)
     d, left = np.zeros_like(state.w), state.gradient
     for _ in range(_REFINED):
         d = d + _solved(state, everywhere, -left, scale, products // _REFINED)[0]
@@ -156,7 +156,7 @@ def _distributions(state: State, base: State, d: Array) -> Tilted:
     return Tilted(q, cost, base.gradient + state.problem.moments(moved))
 
 
-def _sizes(state: State) -> Array:
+def curvature_sizes(state: State) -> Array:
     """About the diagonal of the Hessian, for features that are not negative."""
     p = state.p
     sizes = state.problem.moments(np.abs(p * (1 - p)))

@@ -21,6 +21,7 @@ from maxent.learn.structured.chain_cv import L2CRFCV, M3NCV
 from maxent.learn.structured.discrimination import CRF, L1CRF, L1M3N, L2CRF, M3N, LaplaceMEDN
 from maxent.learn.structured.label_ranker import LabelRanker
 from maxent.learn.structured.matcher import Matcher
+from maxent.learn.structured.segmenter import SegmentClassifier
 from maxent.learn.structured.tree import TreeClassifier
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "MaxentDensity",
     "MaxentDensityCV",
     "MultiDensity",
+    "SegmentClassifier",
     "SeparableWarning",
     "StructMaxent",
     "StructMaxentCV",

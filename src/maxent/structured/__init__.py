@@ -7,6 +7,8 @@ from maxent.structured.chain.domain import Chain
 from maxent.structured.chain.higher_order import HigherOrderChain
 from maxent.structured.distribution import StructureDistribution, sparse_distribution
 from maxent.structured.frank_wolfe import FrankWolfeResult, frank_wolfe
+from maxent.structured.paths.automaton import Automaton, collapse
+from maxent.structured.paths.domain import Lattice
 from maxent.structured.ranking.permutahedron import Permutahedron
 from maxent.structured.ranking.soft import (
     kendall_tau,
@@ -15,6 +17,8 @@ from maxent.structured.ranking.soft import (
     soft_sort,
     soft_topk,
 )
+from maxent.structured.segments.domain import SemiMarkov
+from maxent.structured.segments.feature_map import SegmentMap
 from maxent.structured.transport.domain import Birkhoff, Transport
 from maxent.structured.trees.arborescence import Arborescence
 from maxent.structured.trees.constituency import ConstituencyTree
@@ -24,6 +28,7 @@ from maxent.structured.trees.tree import Tree
 __all__ = [
     "Alignment",
     "Arborescence",
+    "Automaton",
     "Birkhoff",
     "Chain",
     "ConstituencyTree",
@@ -31,9 +36,13 @@ __all__ = [
     "Permutahedron",
     "ProjectiveTree",
     "HigherOrderChain",
+    "Lattice",
+    "SegmentMap",
+    "SemiMarkov",
     "StructureDistribution",
     "Transport",
     "Tree",
+    "collapse",
     "frank_wolfe",
     "kendall_tau",
     "soft_partial_rank",

@@ -7,25 +7,46 @@ import numpy as np
 from maxent.core.domains import Domain, Simplex, StructuredDomain
 from maxent.rows.arrays import Array
 from maxent.structured.chain.domain import Chain
+from maxent.structured.paths.automaton import Automaton
+from maxent.structured.paths.domain import Lattice
+from maxent.structured.segments.domain import SemiMarkov
 from maxent.structured.trees.tables import DependencyTrees
 from maxent.structured.trees.tree import Tree
 
 
-def groups_of(domain: Domain, size: int) -> list[Array]:
-    """Decisions of a structure: sets of entries of which it has exactly one, and which fix it."""
+def decisions(domain: Domain, structure: Array) -> list[Array]:
+    """What a structure decides, in order: sets of entries of which it has exactly one.
+
+    Given the decisions before it, every structure has exactly one entry of the next set, and all
+    of them fix the structure.
+    """
+    size = structure.size
     if isinstance(domain, Simplex):
         return [np.arange(size)]
     if isinstance(domain, Chain):
-        return list(np.arange(domain.length(size) * domain.n_states).reshape(-1, domain.n_states))
+        return _each(domain.length(size), domain.n_states)
+    if isinstance(domain, Automaton):
+        return _each(domain.length(size), domain.width)
     if isinstance(domain, Tree):
         return [np.arange(first, last) for first, last in domain.rooted.nodes]
     if isinstance(domain, DependencyTrees):
         n = domain.nodes(size)
         return list(np.arange(n * n).reshape(n, n).T[1:])
+    if isinstance(domain, Lattice):
+        tails = np.array(domain.arcs)[:, 0]
+        return [np.flatnonzero(tails == tails[arc]) for arc in np.flatnonzero(structure > 0.5)]
+    if isinstance(domain, SemiMarkov):
+        segments = domain.longest * domain.n_labels  # that may begin at a position
+        begun = np.flatnonzero(structure[: domain.length(size) * segments] > 0.5) // segments
+        return [np.arange(start * segments, (start + 1) * segments) for start in begun]
     raise TypeError(
-        "sampling without replacement is for Simplex, Chain, Tree, Arborescence and "
-        f"ProjectiveTree, whose structures are made of decisions, not for {domain}"
+        f"sampling without replacement is not for {domain}: its structures do not fall apart into "
+        "decisions that scores of -inf can force"
     )
+
+
+def _each(positions: int, entries: int) -> list[Array]:
+    return list(np.arange(positions * entries).reshape(positions, entries))
 
 
 def draw_distinct(
@@ -36,7 +57,6 @@ def draw_distinct(
     After a draw its set falls apart into the structures that share its first decisions and differ
     in the next, one set for each decision; scores of -inf say what a set allows.
     """
-    groups = groups_of(domain, theta.size)
     sets, masses = [theta.copy()], [float(domain.softmax(theta)[0])]
     for row in out[:n]:
         if not sets:
@@ -46,7 +66,7 @@ def draw_distinct(
         masses.pop(chosen)
         row[:] = _draw(domain, allowed, rng)
         parts = []
-        for group in groups:
+        for group in decisions(domain, row):
             taken = group[row[group] > 0.5]
             parts.append(allowed.copy())
             parts[-1][taken] = -np.inf

@@ -100,7 +100,7 @@ class Operation:
         vars(transformed)["__signature__"] = signature(run)
 
         operator.register_vmap(vmap_traced)
-        parts = {"forward": forward, "backward": backward}
+        parts: dict[str, Callable[..., Any]] = {"forward": forward, "backward": backward}
         cls._plain = staticmethod(_function(f"{cls.__name__}Plain", parts) if derived else run)
         parts = {"forward": transformed, "setup_context": setup, "backward": backward, "vmap": vmap}
         cls._transformed = staticmethod(_function(f"{cls.__name__}Transformed", parts))

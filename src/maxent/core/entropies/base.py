@@ -60,6 +60,11 @@ class Entropy(ABC):
         return False
 
     @property
+    def separable(self) -> bool:
+        """Whether `Omega` is a sum over entries that are free of each other: outputs lie apart."""
+        return False
+
+    @property
     def has_prox(self) -> bool:
         """Whether ``prox`` is there: by a differentiable conjugate, else only in closed form."""
         return self.convex and self.differentiable

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from maxent import io
-from maxent.core.domains import Domain, Simplex
+from maxent.core.domains import Cube, Domain, NonNegative, Simplex
 from maxent.core.entropies._measures import measure_norm, of_rows
 from maxent.core.entropies._steep_norm import steep_norm_map
 from maxent.core.entropies.base import MeasuredEntropy, number, same_type
@@ -131,6 +131,11 @@ class SquaredNorm(MeasuredEntropy):
     def has_curvature(self) -> bool:
         """For `q = 2` on the simplex."""
         return self.q == 2 and isinstance(self.domain, Simplex)
+
+    @property
+    def separable(self) -> bool:
+        """On the cube and the cone."""
+        return isinstance(self.domain, Cube | NonNegative)
 
     @property
     def margin(self) -> float | None:

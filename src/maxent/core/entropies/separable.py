@@ -27,6 +27,7 @@ class FermiDirac(Entropy):
     domain = Cube()
     smoothness = 0.25
     has_curvature = True
+    separable = True
     _checks_scores = True
 
     def _value(self, p: Rows) -> Array:
@@ -69,6 +70,7 @@ class BinaryGini(Entropy):
     margin = 1.0
     smoothness = 0.5
     has_curvature = True
+    separable = True
 
     def _value(self, p: Rows) -> Array:
         return row_sum(p * (p - 1))
@@ -116,6 +118,8 @@ class OneVsAll(Wrapper):
     def __post_init__(self) -> None:
         if not isinstance(self.entropy.domain, Simplex):
             raise TypeError(f"OneVsAll needs an entropy of the simplex, got {self.entropy!r}")
+
+    separable = True
 
     @property
     def margin(self) -> float | None:

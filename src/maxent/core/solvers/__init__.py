@@ -10,6 +10,7 @@ from maxent.core.domains import StructuredDomain
 from maxent.core.entropies import BinaryGini, Slack, SquaredNorm, Tsallis, unwrap
 from maxent.core.maps import SampleMap
 from maxent.core.problem import Problem
+from maxent.core.solvers._outputs_apart import lie_apart
 from maxent.core.solvers.base import ConvergenceWarning, Interrupted, Solution, Solver, Status
 from maxent.core.solvers.block_frank_wolfe import BlockFrankWolfe
 from maxent.core.solvers.column_generation import ColumnGeneration
@@ -128,7 +129,9 @@ def _chosen(solver: Solver | str, problem: Problem) -> Solver:
         many = _MANY_OF_ONE_ROW if problem.features.one_row else _MANY
         dense = problem.potential.smooth_conjugate and problem.features.n_features > many
         last = {"prox-newton"} if dense else set()
-        if problem.features.one_row or not problem.entropy.has_curvature:
+        if lie_apart(problem):
+            pass  # each output has steps of its own, and none is cut short by another
+        elif problem.features.one_row or not problem.entropy.has_curvature:
             last.add("newton-cg")  # no preconditioner, or costly products with the Jacobian
         elif dense and _few_samples(problem) and _curvature_jumps(problem):
             last |= {"newton-cg", "prox-newton"}  # kinks everywhere cut their steps short

@@ -15,8 +15,8 @@ import numpy as np
 from scipy import special
 
 from maxent.core.problem import Problem, State
+from maxent.core.quasi_newton import BOTTOMLESS
 from maxent.core.roots import bracketed_root
-from maxent.core.solvers.base import BOTTOMLESS
 from maxent.rows.arrays import Array
 
 _FAR, _NEAR = 1e200, 1e-300  # where the slopes of a penalty are those at infinity and next to 0

@@ -23,8 +23,10 @@ from maxent._support.progress import Progress
 from maxent._support.threads import one_blas_thread
 from maxent.core.maps import BlocksLost, FeatureMap
 from maxent.core.problem import Problem, State
+from maxent.core.quasi_newton import BOTTOMLESS, bottomless
 from maxent.core.solvers.checkpoint import CheckpointFile
 from maxent.rows.arrays import Array, Rows
+from maxent.rows.evaluator import above_rounding
 
 
 @io.register
@@ -161,7 +163,6 @@ class Interrupted(KeyboardInterrupt):
         self.solution = solution
 
 
-BOTTOMLESS = -1e15  # a dual that far down, in multiples of its start, has no minimum
 _PATIENCE = 50  # steps without progress beyond rounding
 # units of rounding of the objective: a certificate of no more may be nothing else
 _ROUNDED = 1000.0
@@ -169,6 +170,8 @@ _ROUNDED = 1000.0
 _FIRST_ROWS = 32
 _FIRST_TILT = 256  # steps before predictions are tilted, which costs as much as tens of them
 _STEPS_A_PRODUCT = 8  # steps for each of which that may take a product with the Hessian
+_STEPS_A_SEARCH = 2  # steps for each of which that may take one of the search nearby
+_STILL_FALLING = 8  # steps in which an objective that falls by more than tol is not within tol yet
 _FURTHER = 2.0  # times as far from 0 as at the last look at a ray
 
 Callback = Callable[[int, State], Any]
@@ -295,8 +298,9 @@ class Solver(ABC):
             else:
                 iterations = self._iterate(state.problem, state)
                 start, reach = state.dual, float(np.max(np.abs(state.w), initial=0.0))
-                standstill = _Standstill(state)
-                for count, state in enumerate(iterations, start=1):
+                standstill, floor = _Standstill(state), -np.inf
+                for count, plain in enumerate(iterations, start=1):
+                    state, floor = _bounded(plain, floor)
                     history.append(self._record(state, begin))
                     if file is not None:
                         file.write(state.w, history)
@@ -310,9 +314,10 @@ class Solver(ABC):
                     if stop:
                         status = Status.STOPPED
                         break
-                    if count >= due:
+                    if count >= due and not self._falls(history):
                         due = 2 * count
                         state = self._tightened(state, history, count)
+                        floor = max(floor, state.dual - state.gap)
                         if self._done(state):
                             status = Status.CONVERGED
                             break
@@ -345,9 +350,15 @@ class Solver(ABC):
     def _tightened(self, state: State, history: list[dict[str, float]], steps: int) -> State:
         """The state with the dearer certificate, where that is better; in the history as well."""
         products = steps // _STEPS_A_PRODUCT if steps >= _FIRST_TILT else 0
-        state = state.tightened(self.tol, products)
+        search = steps // _STEPS_A_SEARCH if steps >= _FIRST_ROWS else 0
+        state = state.tightened(self.tol, products, search)
         history[-1]["gap"] = state.gap
         return state
+
+    def _falls(self, history: Sequence[dict[str, float]]) -> bool:
+        """Whether the objective still falls by more than the gap may be."""
+        past = history[-1 - _STILL_FALLING]["objective"]
+        return past - history[-1]["objective"] > self.tol
 
     def _way_back(self, steps: int) -> str:
         if self.checkpoint is None:
@@ -434,13 +445,18 @@ class _Standstill:
         return self._idle >= _PATIENCE and self._certificate <= _ROUNDED * unit
 
 
+def _bounded(state: State, floor: float) -> tuple[State, float]:
+    """The state, its gap at most what is left above the best lower bound so far, and that bound.
+
+    A gap at any w bounds the minimum from below, by the dual less the gap, and so the gap at all.
+    """
+    floor = max(floor, state.dual - state.gap)
+    left = above_rounding(state.dual - floor, abs(state.dual) + abs(floor))
+    return (state.with_gap(left) if left < state.gap else state), floor
+
+
 def _reached(state: State) -> Status:
     return Status.CONVERGED if np.isfinite(state.gap) else Status.STATIONARY
-
-
-def bottomless(state: State, start: float) -> bool:
-    """Whether the dual, which was ``start`` once, is so far down that it has no minimum."""
-    return state.dual < BOTTOMLESS * (1 + abs(start))
 
 
 def _endless(state: State, start: float) -> bool:

@@ -5,27 +5,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg.blas import daxpy
 
 from maxent import io
 from maxent.core.problem import Problem, State
-from maxent.core.solvers.base import Solver, bottomless, needs_gradient
+from maxent.core.quasi_newton import Pair, bottomless, remember, two_loop
+from maxent.core.solvers.base import Solver, needs_gradient
 from maxent.rows.arrays import Array
 
 _ROOM = 64 << 20  # bytes of pairs
 _FEWEST = 6  # pairs, whatever they take
-
-
-class Pair(NamedTuple):
-    """A step s and the change y of the gradient, with <s, y> and <y, y>."""
-
-    s: Array
-    y: Array
-    sy: float
-    yy: float
 
 
 @io.register
@@ -101,28 +91,6 @@ class LBFGS(Solver):
 def _full_gradient(state: State) -> Array:
     """Gradient of the whole dual; the penalty V*(-w) enters with a minus sign."""
     return state.gradient - state.problem.potential.conjugate_gradient(-state.w)
-
-
-def remember(pairs: deque[Pair], s: Array, y: Array) -> None:
-    """Keep a step and the change of the gradient along it, where the curvature is positive."""
-    sy, yy = float(s @ y), float(y @ y)
-    if sy > 1e-16 * np.sqrt(float(s @ s) * yy):
-        pairs.append(Pair(s, y, sy, yy))
-
-
-def two_loop(gradient: Array, pairs: deque[Pair]) -> Array:
-    """Minus the approximate inverse Hessian times the gradient."""
-    q = -gradient
-    kept = []
-    for pair in reversed(pairs):
-        a = float(pair.s @ q) / pair.sy
-        q = daxpy(pair.y, q, a=-a)
-        kept.append(a)
-    if pairs:
-        q *= pairs[-1].sy / pairs[-1].yy
-    for pair, a in zip(pairs, reversed(kept), strict=True):
-        q = daxpy(pair.s, q, a=a - float(pair.y @ q) / pair.sy)
-    return q
 
 
 def _wolfe(

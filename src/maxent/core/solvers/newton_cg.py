@@ -9,7 +9,9 @@ import numpy as np
 
 from maxent import io
 from maxent.core.problem import Problem, Ray, State
-from maxent.core.solvers.base import Solver, bottomless, needs_gradient
+from maxent.core.quasi_newton import bottomless
+from maxent.core.solvers._outputs_apart import lie_apart, steps_apart
+from maxent.core.solvers.base import Solver, needs_gradient
 from maxent.core.solvers.hessian import Model, second_order
 from maxent.core.solvers.lbfgs import LBFGS
 from maxent.rows.arrays import Array
@@ -80,6 +82,9 @@ class NewtonCG(Solver):
         return needs_gradient(problem)
 
     def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
+        if lie_apart(problem):
+            yield from steps_apart(problem, state, self.accuracy, self.cg_iter)
+            return
         curvature, damping, cuts = second_order(problem), 0.0, 0
         while cuts < _CUTS:
             gradient = state.gradient - problem.potential.conjugate_gradient(-state.w)

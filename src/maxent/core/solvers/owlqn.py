@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from maxent import io
 from maxent.core.problem import Problem, State
-from maxent.core.solvers.base import Solver, bottomless, elastic_terms, needs_gradient
-from maxent.core.solvers.lbfgs import Pair, remember, two_loop
-from maxent.rows.arrays import Array
-
-_DECREASE = 1e-4  # share of the predicted decrease that a step must reach
-_HALVINGS = 50
-_LEVEL = 1e6  # times the rounding of a value, below which predicted decreases tell nothing
+from maxent.core.quasi_newton import OrthantSteps
+from maxent.core.solvers.base import Solver, elastic_terms, needs_gradient
 
 
 @io.register
@@ -50,6 +42,7 @@ class OWLQN(Solver):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from maxent import Box, Problem, Shannon
     >>> cells = np.arange(5.0)[:, None]
     >>> problem = Problem(Shannon(), cells, Box(0.1), observed=[0, 0, 0, 0.5, 0.5])
@@ -71,68 +64,4 @@ class OWLQN(Solver):
         return needs_gradient(problem)
 
     def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
-        l1, l2 = elastic_terms(problem)
-        pairs: deque[Pair] = deque(maxlen=self.memory)
-        gradient = state.gradient + l2 * state.w
-        while True:
-            pseudo = _pseudo_gradient(state.w, gradient, l1)
-            direction = two_loop(pseudo, pairs)
-            direction[direction * pseudo >= 0] = 0.0
-            if not direction.any() and pseudo.any():
-                pairs.clear()
-                direction = -pseudo
-            new = _search(problem, state, pseudo, direction, not pairs)
-            if new is None:
-                if not pairs:
-                    return
-                pairs.clear()  # once more along the pseudo-gradient itself
-                continue
-            new_gradient = new.gradient + l2 * new.w
-            remember(pairs, new.w - state.w, new_gradient - gradient)
-            state, gradient = new, new_gradient
-            yield state
-
-
-def _pseudo_gradient(w: Array, gradient: Array, l1: Array) -> Array:
-    """The smallest subgradient: 0 where a weight at 0 is held there by its l1."""
-    at_zero = np.sign(gradient) * np.maximum(np.abs(gradient) - l1, 0.0)
-    return np.where(w == 0, at_zero, gradient + l1 * np.sign(w))
-
-
-def _search(
-    problem: Problem, state: State, pseudo: Array, direction: Array, first: bool
-) -> State | None:
-    """A step inside the orthant that lowers the dual enough; None if there is none."""
-    orthant = np.where(state.w == 0, -np.sign(pseudo), np.sign(state.w))
-    length = min(1.0, 1 / max(float(np.abs(pseudo).sum()), 1e-300)) if first else 1.0
-    slack = 1e-14 * max(1.0, abs(state.dual))
-    grown: State | None = None
-    for _ in range(_HALVINGS):
-        w = state.w + length * direction
-        w[np.sign(w) != orthant] = 0.0
-        predicted = float(pseudo @ (w - state.w))
-        if not predicted < 0:
-            return grown
-        new = problem.state(w)
-        enough = new.dual <= state.dual + _DECREASE * predicted
-        if first and enough and (grown is None or new.dual < grown.dual):
-            grown = new  # the first length is a guess: longer ones as long as they pay
-            if bottomless(new, state.dual):
-                return new
-            length *= 4
-            continue
-        if grown is not None:
-            return grown
-        # near the optimum values round off: a smaller pseudo-gradient counts as well
-        level = new.dual <= state.dual + slack and -predicted <= _LEVEL * slack
-        if enough or (level and _steepness(new) < float(pseudo @ pseudo)):
-            return new
-        length /= 2
-    return grown
-
-
-def _steepness(state: State) -> float:
-    """The squared norm of the pseudo-gradient."""
-    l1, l2 = elastic_terms(state.problem)
-    pseudo = _pseudo_gradient(state.w, state.gradient + l2 * state.w, l1)
-    return float(pseudo @ pseudo)
+        return OrthantSteps(*elastic_terms(problem), self.memory).from_state(state)

@@ -39,15 +39,14 @@ from maxent.learn.parameters import as_cost, slack_of
 from maxent.learn.saving import SavesFields
 from maxent.learn.solving import CERTIFICATE, SolverSettings, SolvesProblem, mean_weights
 from maxent.learn.structured.chain_rows import endless, full_map, position_costs
+from maxent.learn.structured.reading import ReadsSequences
 from maxent.learn.structured.sequences import (
     HIDDEN,
     Labels,
-    is_matrix,
     look_up,
     number_labels,
     read_labels,
     split,
-    stack,
 )
 from maxent.rows.arrays import Array, Rows, Tied, row_dot
 from maxent.rows.blocks.table import is_blocked
@@ -115,7 +114,7 @@ class ChainSettings(SolverSettings):
     checkpoint: str | None = None
 
 
-class ChainModel(ChainSettings, SolvesProblem, SavesFields, BaseEstimator):
+class ChainModel(ReadsSequences, ChainSettings, SolvesProblem, SavesFields, BaseEstimator):
     """What all chain models share; a model adds its loss and its potential, see ``_recipe``."""
 
     _fitted_fields: ClassVar[tuple[str, ...]] = (
@@ -378,45 +377,6 @@ class ChainModel(ChainSettings, SolvesProblem, SavesFields, BaseEstimator):
             if before - best <= _STILL * max(1.0, abs(best)):
                 break
         self.objective_, self.gap_ = best, np.inf
-
-    def _read(self, X: Any, fit: bool) -> tuple[Any, Array]:
-        """The positions of all sequences, one below the other, and the lengths."""
-        if isinstance(X, Tokens):
-            if fit:
-                self.attributes_, self.n_features_in_ = X.attributes, X.X.shape[1]
-            return self._checked(X.X), X.lengths
-        sequences = list(X)
-        if not sequences:
-            raise ValueError("X has no sequences: give at least one")
-        named = not (sparse.issparse(sequences[0]) or is_matrix(sequences[0]))
-        if fit:
-            self.attributes_ = Attributes() if named else None
-        elif named != (self.attributes_ is not None):
-            kinds = ("matrices", "lists of tokens")
-            raise ValueError(f"X holds {kinds[named]}, the model was fitted to {kinds[not named]}")
-        if named:
-            assert self.attributes_ is not None
-            read = (
-                self.attributes_.fit(sequences, int(self.least))
-                if fit
-                else self.attributes_.transform(sequences)
-            )
-            matrix, lengths = read.X, read.lengths
-            if fit and not len(self.attributes_):
-                raise ValueError(f"no attribute occurs {self.least} times: lower least")
-        else:
-            matrix, lengths = stack(sequences)
-        if fit:
-            self.n_features_in_ = matrix.shape[1]
-        return self._checked(matrix), lengths
-
-    def _checked(self, matrix: Any) -> Any:
-        if matrix.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {matrix.shape[1]} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input"
-            )
-        return matrix
 
     def _training_map(self, matrix: Any, labels: Labels, entropy: Entropy) -> RowMap:
         tied = self._ties(entropy)

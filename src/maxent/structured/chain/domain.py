@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy import optimize, sparse, special
+from scipy import sparse, special
 from scipy.sparse.linalg import splu
 
 from maxent import io
@@ -31,6 +31,7 @@ from maxent.rows.arrays import (
 )
 from maxent.structured.chain.layout import Layout, empty_like, layout
 from maxent.structured.chain.small import Packed, few
+from maxent.structured.tied import tied_negentropy
 
 
 @io.register
@@ -540,7 +541,9 @@ class Chain(StructuredDomain):
             values = rows.own.values
             if ((values == 0) | (values == 1)).all():
                 return np.zeros(len(rows))  # paths: one structure of probability 1 each
-            return np.array([self._tied_negentropy(take_row(rows, i)) for i in range(len(rows))])
+            return np.array(
+                [tied_negentropy(self._softmax, take_row(rows, i)) for i in range(len(rows))]
+            )
         values = flat(rows)
         lengths = self.lengths(rows)
         signs = {length: self._signs(length) for length in np.unique(lengths)}
@@ -552,21 +555,6 @@ class Chain(StructuredDomain):
         total = -row_sum(_with_cuts(terms, rows))
         outside = row_sum(_with_cuts(values < 0, rows)) > 0
         return leading(np.where(outside, np.inf, total), p)
-
-    def _tied_negentropy(self, p: Tied) -> float:
-        if np.isin(p.own.values, (0.0, 1.0)).all():
-            return 0.0  # a path: one structure of probability 1
-        target, cut = flat(p).astype(np.float64), p.own.values.size
-
-        def negative(theta: Array) -> tuple[float, Array]:
-            scores = Tied(Ragged(theta[:cut], p.own.offsets), theta[None, cut:])
-            log_partition, mean = self._softmax(scores)
-            return float(log_partition[0] - theta @ target), flat(mean) - target
-
-        options = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 10_000, "maxfun": 20_000}
-        start = np.zeros(target.size)
-        best = optimize.minimize(negative, start, jac=True, method="L-BFGS-B", options=options)
-        return -float(best.fun)
 
     def cheap_negentropy(self, p: Rows) -> bool:
         """Whether the negentropy has a formula: not for sums of transition marginals."""

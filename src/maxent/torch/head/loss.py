@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import torch.distributed as dist
 from torch.nn.functional import linear
@@ -118,7 +118,7 @@ def linear_fenchel_young_loss(
     check_reduction(reduction)
     shards = mesh = None
     if is_dtensor(weight):
-        mesh = weight.device_mesh
+        mesh = cast(Any, weight).device_mesh
         weight, group = sharded_weight(weight, group, _NAME)
     if group is not None:
         hidden, weight, bias, target, shards = _shared_layer(
@@ -138,7 +138,8 @@ def linear_fenchel_young_loss(
     if shards is not None:
         _check_parallel(objective, sparse_grad)
     elif (
-        _few(hidden, target)
+        isinstance(target, Tensor)
+        and _few(hidden, target)
         and objective.plain
         and label_weight is None
         and not (sparse_grad or shift)
@@ -166,9 +167,9 @@ def linear_fenchel_young_loss(
     return loss.reshape(lead)
 
 
-def _few(hidden: Tensor, target: Tensor | tuple[Tensor, Tensor]) -> bool:
+def _few(hidden: Tensor, target: Tensor) -> bool:
     """Whether the rows, with a label each, are so few that their scores may be there at once."""
-    if torch.compiler.is_compiling() or not isinstance(target, Tensor):
+    if torch.compiler.is_compiling():
         return False
     lead = hidden.shape[:-1]
     few = 0 < lead.numel() <= FEW.get(hidden.device.type, 0)

@@ -37,6 +37,15 @@ from maxent.torch.structured.constituency import (
     constituency_marginals,
     constituency_sparsemap,
 )
+from maxent.torch.structured.ctc import (
+    ctc_argmax,
+    ctc_log_partition,
+    ctc_loss,
+    ctc_marginals,
+    ctc_sparsemap,
+    ctc_sparsemap_support,
+    sparse_ctc_loss,
+)
 from maxent.torch.structured.distributions import (
     cross_entropy,
     entropy,
@@ -75,6 +84,15 @@ from maxent.torch.structured.ranking import (
     soft_sort,
     soft_topk,
 )
+from maxent.torch.structured.segments import (
+    SegmentMarginals,
+    segment_argmax,
+    segment_crf_loss,
+    segment_log_partition,
+    segment_marginals,
+    segment_sample,
+    segment_score,
+)
 from maxent.torch.structured.sparsemap import (
     sparsemap,
     sparsemap_loss,
@@ -102,6 +120,7 @@ __all__ = [
     "MatchingLoss",
     "ProjectiveLoss",
     "ProjectiveScores",
+    "SegmentMarginals",
     "Sinkhorn",
     "SoftDTW",
     "SoftRank",
@@ -134,6 +153,12 @@ __all__ = [
     "constituency_sparsemap",
     "crf_loss",
     "cross_entropy",
+    "ctc_argmax",
+    "ctc_log_partition",
+    "ctc_loss",
+    "ctc_marginals",
+    "ctc_sparsemap",
+    "ctc_sparsemap_support",
     "entropy",
     "kbest",
     "kl",
@@ -148,6 +173,12 @@ __all__ = [
     "projective_sparsemap",
     "sample",
     "sample_without_replacement",
+    "segment_argmax",
+    "segment_crf_loss",
+    "segment_log_partition",
+    "segment_marginals",
+    "segment_sample",
+    "segment_score",
     "sinkhorn",
     "soft_dtw",
     "soft_partial_rank",
@@ -155,6 +186,7 @@ __all__ = [
     "soft_rank",
     "soft_sort",
     "soft_topk",
+    "sparse_ctc_loss",
     "sparsemap",
     "sparsemap_loss",
     "sparsemap_support",

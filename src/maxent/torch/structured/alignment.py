@@ -196,7 +196,8 @@ class _Affinity(Operation, name="alignment_affinity"):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor, None]:
-        return *_pulled(*ctx.saved_tensors, g, ctx.scale), None
+        x, y = ctx.saved_tensors
+        return *_pulled(x, y, g, ctx.scale), None
 
 
 def _pulled(x: Tensor, y: Tensor, g: Tensor, scale: float) -> tuple[Tensor, Tensor]:

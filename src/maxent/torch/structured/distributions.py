@@ -17,7 +17,7 @@ import torch
 from maxent.core.domains import Domain, StructuredDomain, SumProductDomain
 from maxent.rows.arrays import Array
 from maxent.structured import Alignment, Birkhoff
-from maxent.structured.distinct import draw_distinct, groups_of
+from maxent.structured.distinct import decisions, draw_distinct
 from maxent.torch._operators import Operation
 from maxent.torch.structured._divergences import cross_entropy_of, kl_of
 from maxent.torch.structured._domains import domain_argument, domain_of
@@ -172,7 +172,8 @@ def sample_without_replacement(
     Parameters
     ----------
     domain : Domain
-        ``Simplex``, ``Chain``, ``Tree``, ``Arborescence`` or ``ProjectiveTree``.
+        ``Simplex``, ``Chain``, ``SemiMarkov``, ``Lattice``, ``Automaton``, ``Tree``,
+        ``Arborescence`` or ``ProjectiveTree``.
     theta : tensor (..., size)
         Scores.
     n : int, default 1
@@ -191,7 +192,7 @@ def sample_without_replacement(
             [0., 1., 0.]]))
     """
     rows = as_rows(theta, domain)
-    groups_of(domain, theta.shape[-1])  # refuses domains that have none
+    decisions(domain, np.zeros(theta.shape[-1]))  # refuses domains that have none
     return _drawn(_Distinct, domain, rows, theta, n, generator, "sample_without_replacement")
 
 

@@ -132,7 +132,8 @@ def _supported(
             "supports are not for torch.compile, torch.export and torch.func: call sparsemap "
             "there, without start and warm_start"
         )
-    points, supports = domain.project_support(*arrays(rows), start)
+    (scores,) = arrays(rows)
+    points, supports = domain.project_support(scores, start)
     return beside(points, rows), supports
 
 

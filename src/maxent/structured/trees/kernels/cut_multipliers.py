@@ -49,9 +49,9 @@ def maximise(score, equal, cuts, m, p, tolerance):
     _at(score, cuts, m, table, p)
     for _ in range(_STEPS):
         worst = 0.0
+        _write_excess(cuts, m, p)
         for s in range(m):
-            excess = 1.0 - over_cut(cuts.outside[s], p)
-            cuts.excess[s] = excess
+            excess = cuts.excess[s]
             part = abs(excess)
             if s >= equal and excess < 0.0:
                 part = min(part, cuts.multiplier[s])
@@ -66,12 +66,11 @@ def maximise(score, equal, cuts, m, p, tolerance):
         for j in range(n):
             for i in range(n):
                 tilt[j, i] = 0.0
+        _raise_cuts(cuts, m, step, tilt)
         total, slope = 0.0, 0.0
         for s in range(m):
-            if step[s] != 0.0:
-                raise_cut(cuts.outside[s], step[s], tilt)
-                total += step[s]
-                slope += step[s] * cuts.excess[s]
+            total += step[s]
+            slope += step[s] * cuts.excess[s]
         if not slope > 0.0:
             return worst
         part = _along(table, tilt, total, slope, p)
@@ -93,11 +92,37 @@ def _at(score, cuts, m, table, p):
     for j in range(n):
         for i in range(n):
             table[j, i] = score[j, i]
-    for s in range(m):
-        if cuts.multiplier[s] != 0.0:
-            raise_cut(cuts.outside[s], cuts.multiplier[s], table)
+    _raise_cuts(cuts, m, cuts.multiplier, table)
     for j in range(1, n):
         _onto_simplex(table[j], p[j])
+
+
+@njit(cache=True, nogil=True)
+def _raise_cuts(cuts, m, amount, columns):
+    """Add an amount to the arcs of each cut: one product of matrices for all of them."""
+    n = columns.shape[1]
+    inside, raised = np.empty((m, n)), np.empty((m, n))
+    for s in range(m):
+        for j in range(n):
+            inside[s, j] = 1.0 - cuts.outside[s, j]
+            raised[s, j] = amount[s] * cuts.outside[s, j]
+    total = np.dot(inside.T, raised)
+    for j in range(n):
+        for i in range(n):
+            columns[j, i] += total[j, i]
+
+
+@njit(cache=True, nogil=True)
+def _write_excess(cuts, m, p):
+    """1 less the sum over the arcs of each cut."""
+    n = len(p)
+    across = np.dot(cuts.outside[:m], p.T)
+    for s in range(m):
+        total = 0.0
+        for j in range(n):
+            if cuts.outside[s, j] == 0.0:
+                total += across[s, j]
+        cuts.excess[s] = 1.0 - total
 
 
 @njit(cache=True, nogil=True)
@@ -182,38 +207,29 @@ def _onto_simplex(x, p):
 def curvature(p, cuts, used, count):
     """A C A' for the cuts A in use, C centring the supported entries of each column."""
     n = len(p)
-    matrix = np.zeros((count, count))
-    sums = np.empty(count)
-    support = np.empty(n, np.int64)
-    inside = np.empty(count, np.int64)
+    support, first = np.empty(n * n, np.int64), np.zeros(n + 1, np.int64)
+    places = 0
     for j in range(1, n):
-        size, number = 0, 0
         for i in range(n):
             if p[j, i] > 0.0:
-                support[size] = i
-                size += 1
-        for a in range(count):
-            if cuts.outside[used[a], j] != 0.0:
-                continue
-            inside[number] = a
-            number += 1
-            sums[a] = 0.0
-            for k in range(size):
-                sums[a] += cuts.outside[used[a], support[k]]
-        for x in range(number):
-            a = inside[x]
-            first = cuts.outside[used[a]]
-            for y in range(x + 1):
-                b = inside[y]
-                second = cuts.outside[used[b]]
-                both = 0.0
-                for k in range(size):
-                    both += first[support[k]] * second[support[k]]
-                matrix[a, b] += both - sums[a] * sums[b] / size
+                support[places] = i
+                places += 1
+        if places - first[j] == 1:
+            places -= 1  # a column of one entry cannot move
+        first[j + 1] = places
+    centred = np.zeros((count, places))
     for a in range(count):
-        for b in range(a):
-            matrix[b, a] = matrix[a, b]
-    return matrix
+        outside = cuts.outside[used[a]]
+        for j in range(1, n):
+            size = first[j + 1] - first[j]
+            if outside[j] != 0.0 or size == 0:
+                continue
+            total = 0.0
+            for k in range(first[j], first[j + 1]):
+                total += outside[support[k]]
+            for k in range(first[j], first[j + 1]):
+                centred[a, k] = outside[support[k]] - total / size
+    return np.dot(centred, centred.T)
 
 
 @njit(cache=True, nogil=True)

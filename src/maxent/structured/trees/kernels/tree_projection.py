@@ -203,7 +203,8 @@ def _violated(p, cuts, m, atol):
     """Write cuts violated by more than atol behind the m known ones; their number, the largest.
 
     A node of a violated set that has no dependent in it can be left out, so that only nodes with
-    dependents are sinks. Nodes of a set just found wait for the next round.
+    dependents are sinks. Nodes of a set just found wait for the next round. A node that a flow of 1
+    reaches belongs to no violated set: it is as good as the root, from where later flows are short.
     """
     n = len(p)
     near, degree = np.empty((n, n), np.int32), np.zeros(n, np.int64)
@@ -218,12 +219,15 @@ def _violated(p, cuts, m, atol):
                     near[i, degree[i]] = j
                     degree[i] += 1
     residual, vectors = np.empty((n, n)), np.empty((4, n), np.int64)
+    safe = np.zeros(n, np.bool_)
+    safe[0] = True
     largest = 0.0
-    for sink in range(1, n):
+    for sink in _from_the_root(p, near, degree):
         if not heads[sink] or m == len(cuts.multiplier):
             continue
-        flow = _flow_from_root(p, near, degree, sink, atol, residual, vectors)
+        flow = _flow_from_safe(p, near, degree, safe, sink, atol, residual, vectors)
         if flow >= 1.0:
+            safe[sink] = True
             continue
         largest = max(largest, 1.0 - flow)
         for j in range(n):
@@ -237,8 +241,30 @@ def _violated(p, cuts, m, atol):
 
 
 @njit(cache=True, nogil=True)
-def _flow_from_root(p, near, degree, sink, atol, residual, vectors):
-    """A flow from node 0 to the sink by Dinic's method, largest up to atol or >= 1.
+def _from_the_root(p, near, degree):
+    """The nodes but the root, those a few arcs below it first; last those it does not reach."""
+    n = len(p)
+    order, known = np.empty(n, np.int64), np.zeros(n, np.bool_)
+    order[0], known[0] = 0, True
+    seen, read = 1, 0
+    while read < seen:
+        i = order[read]
+        read += 1
+        for k in range(degree[i]):
+            j = near[i, k]
+            if not known[j] and p[j, i] > 0.0:
+                order[seen], known[j] = j, True
+                seen += 1
+    for j in range(n):
+        if not known[j]:
+            order[seen] = j
+            seen += 1
+    return order[1:]
+
+
+@njit(cache=True, nogil=True)
+def _flow_from_safe(p, near, degree, safe, sink, atol, residual, vectors):
+    """A flow from the safe nodes to the sink by Dinic's method, largest up to atol or >= 1.
 
     ``near`` are the neighbours of a node in the support. Where the flow is below 1, the smallest
     set beyond a smallest cut has ``vectors[0]``, the number of arcs to the sink, of 0 and more.
@@ -253,8 +279,8 @@ def _flow_from_root(p, near, degree, sink, atol, residual, vectors):
         for j in range(n):
             level[j], turn[j] = -1, 0
         level[sink], queue[0] = 0, sink
-        seen, read = 1, 0
-        while read < seen and level[0] < 0:
+        seen, read, nearest = 1, 0, n
+        while read < seen and level[queue[read]] < nearest:
             j = queue[read]
             read += 1
             for k in range(degree[j]):
@@ -263,36 +289,51 @@ def _flow_from_root(p, near, degree, sink, atol, residual, vectors):
                     level[i] = level[j] + 1
                     queue[seen] = i
                     seen += 1
-        if level[0] < 0:
+                    if safe[i]:
+                        nearest = level[i]
+        if nearest == n:
             return total
-        path[0], length = 0, 0
-        while total < 1.0 - atol:
-            i = path[length]
-            if i == sink:
-                step, first = np.inf, 0
-                for k in range(length):
-                    if residual[path[k + 1], path[k]] < step:
-                        step, first = residual[path[k + 1], path[k]], k
-                for k in range(length):
-                    residual[path[k + 1], path[k]] -= step
-                    residual[path[k], path[k + 1]] += step
-                total += step
-                length = first  # go on from where the path is used up
-                continue
-            while turn[i] < degree[i]:
-                j = near[i, turn[i]]
-                if level[j] == level[i] - 1 and residual[j, i] > negligible:
-                    break
-                turn[i] += 1
-            if turn[i] < degree[i]:
-                length += 1
-                path[length] = near[i, turn[i]]
-            elif i == 0:
-                break
-            else:
-                length -= 1
-                turn[path[length]] += 1
+        for place in range(read, seen):
+            if safe[queue[place]]:
+                total = _push(
+                    near, degree, queue[place], sink, atol, residual, level, turn, path, total
+                )
     return 1.0
+
+
+@njit(cache=True, nogil=True)
+def _push(near, degree, source, sink, atol, residual, level, turn, path, total):
+    """Flow along the shortest paths from a source to the sink, added to ``total``."""
+    n = len(degree)
+    negligible = atol / (n * n)
+    path[0], length = source, 0
+    while total < 1.0 - atol:
+        i = path[length]
+        if i == sink:
+            step, first = np.inf, 0
+            for k in range(length):
+                if residual[path[k + 1], path[k]] < step:
+                    step, first = residual[path[k + 1], path[k]], k
+            for k in range(length):
+                residual[path[k + 1], path[k]] -= step
+                residual[path[k], path[k + 1]] += step
+            total += step
+            length = first  # go on from where the path is used up
+            continue
+        while turn[i] < degree[i]:
+            j = near[i, turn[i]]
+            if level[j] == level[i] - 1 and residual[j, i] > negligible:
+                break
+            turn[i] += 1
+        if turn[i] < degree[i]:
+            length += 1
+            path[length] = near[i, turn[i]]
+        elif length == 0:
+            break
+        else:
+            length -= 1
+            turn[path[length]] += 1
+    return total
 
 
 @njit(cache=True, nogil=True)

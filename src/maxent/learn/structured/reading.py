@@ -1,0 +1,58 @@
+"""How models of sequences read them: matrices, or lists of tokens with named attributes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scipy import sparse
+
+from maxent.learn.structured.sequences import is_matrix, stack
+from maxent.rows.arrays import Array
+from maxent.tagging.attributes import Attributes, Tokens
+
+
+class ReadsSequences:
+    """Reads X of a fit or of a prediction; ``least`` is how often an attribute must occur."""
+
+    n_features_in_: int
+    attributes_: Attributes | None
+    least: int
+
+    def _read(self, X: Any, fit: bool) -> tuple[Any, Array]:
+        """The positions of all sequences, one below the other, and the lengths."""
+        if isinstance(X, Tokens):
+            if fit:
+                self.attributes_, self.n_features_in_ = X.attributes, X.X.shape[1]
+            return self._checked(X.X), X.lengths
+        sequences = list(X)
+        if not sequences:
+            raise ValueError("X has no sequences: give at least one")
+        named = not (sparse.issparse(sequences[0]) or is_matrix(sequences[0]))
+        if fit:
+            self.attributes_ = Attributes() if named else None
+        elif named != (self.attributes_ is not None):
+            kinds = ("matrices", "lists of tokens")
+            raise ValueError(f"X holds {kinds[named]}, the model was fitted to {kinds[not named]}")
+        if named:
+            assert self.attributes_ is not None
+            read = (
+                self.attributes_.fit(sequences, int(self.least))
+                if fit
+                else self.attributes_.transform(sequences)
+            )
+            matrix, lengths = read.X, read.lengths
+            if fit and not len(self.attributes_):
+                raise ValueError(f"no attribute occurs {self.least} times: lower least")
+        else:
+            matrix, lengths = stack(sequences)
+        if fit:
+            self.n_features_in_ = matrix.shape[1]
+        return self._checked(matrix), lengths
+
+    def _checked(self, matrix: Any) -> Any:
+        if matrix.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {matrix.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input"
+            )
+        return matrix

@@ -1,0 +1,1 @@
+"""Paths of acyclic graphs: lattices and finite automata."""
