@@ -7,7 +7,6 @@ are differentiable; what lists structures is not: score them with `(structures *
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -15,16 +14,18 @@ import numpy as np
 
 import torch
 from maxent.core.domains import Domain, StructuredDomain, SumProductDomain
-from maxent.rows.arrays import Array
-from maxent.structured import Alignment, Birkhoff
+from maxent.structured import Alignment
 from maxent.structured.distinct import decisions, draw_distinct
+from maxent.structured.max_marginals import (
+    best_with_each,
+    check_zeros_and_ones,
+    structures_with_each,
+)
 from maxent.torch._operators import Operation
 from maxent.torch.structured._divergences import cross_entropy_of, kl_of
 from maxent.torch.structured._domains import domain_argument, domain_of
 from maxent.torch.structured.oracles import arrays, as_rows, beside, sums_of
 from torch import Tensor
-
-_ENTRIES = 1 << 20  # of structures that are looked at in one go
 
 
 def entropy(domain: SumProductDomain, theta: Tensor) -> Tensor:
@@ -217,8 +218,7 @@ def max_marginals(domain: Domain, theta: Tensor) -> Tensor:
     tensor([5., 4., 5.])
     """
     rows = as_rows(theta, domain)
-    if not isinstance(domain, SumProductDomain | Birkhoff):
-        raise TypeError(f"{domain} has vertices that are not zeros and ones: no entry is chosen")
+    check_zeros_and_ones(domain)
     best: Tensor = _MaxMarginals.apply(rows, domain_argument(domain, rows))
     return best.reshape(theta.shape)
 
@@ -311,7 +311,7 @@ class _AlongBest(Operation, name="domain_max_marginals_vjp"):
     def run(theta: Tensor, v: Tensor, domain: str) -> Tensor:
         out = np.zeros(theta.shape)
         for row, (scores, along) in zip(out, zip(*arrays(theta, v), strict=True), strict=True):
-            for entries, best in _with_each(domain_of(domain), scores):
+            for entries, best in structures_with_each(domain_of(domain), scores):
                 row += along[entries] @ best
         return beside(out, theta)
 
@@ -325,11 +325,10 @@ class _MaxMarginals(Operation, name="domain_max_marginals"):
 
     @staticmethod
     def run(theta: Tensor, domain: str) -> Tensor:
-        out = np.full(theta.shape, -np.inf)
+        found = domain_of(domain)
+        out = np.empty(theta.shape)
         for row, scores in zip(out, *arrays(theta), strict=True):
-            finite = np.where(scores == -np.inf, 0, scores).astype(np.float64)
-            for entries, best in _with_each(domain_of(domain), scores):
-                row[entries] = np.where(best.any(1), best @ finite, -np.inf)
+            row[:] = best_with_each(found, scores)
         return beside(out, theta)
 
     @staticmethod
@@ -344,18 +343,3 @@ class _MaxMarginals(Operation, name="domain_max_marginals"):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
         return _AlongBest.apply(ctx.saved_tensors[0], g, ctx.domain), None
-
-
-def _with_each(domain: Domain, scores: Array) -> Iterator[tuple[Array, Array]]:
-    """Entries, some at a time, and a best structure with each; zeros where there is none."""
-    scores = scores.astype(np.float64)
-    # more than any two structures differ by: an entry that can be had is then always taken
-    bonus = 1 + 2 * np.abs(scores, where=np.isfinite(scores), out=np.zeros_like(scores)).sum()
-    step = max(1, _ENTRIES // scores.size)
-    for start in range(0, scores.size, step):
-        entries = np.arange(start, min(start + step, scores.size))
-        raised = np.tile(scores, (entries.size, 1))
-        raised[np.arange(entries.size), entries] += bonus
-        best = domain.argmax(raised)
-        had = best[np.arange(entries.size), entries] > 0.5
-        yield entries, best * (had & (scores[entries] > -np.inf))[:, None]
