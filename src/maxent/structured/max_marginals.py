@@ -39,8 +39,8 @@ def max_marginals(domain: SumProductDomain | Birkhoff, theta: Any) -> Rows:
     if isinstance(rows, Tied):
         raise ValueError(f"max_marginals needs scores of each position: give {domain}.untie(theta)")
     best = [best_with_each(domain, row) for row in each_row(rows)]
-    out = np.empty_like(rows)
-    flat(out)[...] = np.concatenate(best) if best else []
+    out = rows.copy()
+    flat(out)[...] = np.concatenate([np.empty(0), *best])
     return like(out, theta)
 
 
