@@ -187,3 +187,16 @@ def test_a_cell_is_what_it_says(structure, operation, cell) -> None:
         pair = compared(structure, operation, index, of_its_own(structure, operation, name), right)
         if pair is not None:
             np.testing.assert_allclose(*pair, atol=1e-6)
+
+
+def test_subsets_are_words_of_an_automaton() -> None:
+    """Reason b: k best and draws of subsets by counting what is taken."""
+    steps = [(j, 0, j) for j in range(3)] + [(j, 1, j + 1) for j in range(2)]
+    words, theta = mx.Automaton(2, steps, final=(2,)), np.array([0.3, -1.0, 2.0, 0.5])
+    row = np.stack([np.zeros(4), theta], 1).ravel()
+    value, mean = words.softmax(row)
+    subsets = mx.KSubset(2)
+    assert value == pytest.approx(float(subsets.softmax(theta)[0]))
+    np.testing.assert_allclose(mean.reshape(4, 2)[:, 1], subsets.softmax(theta)[1])
+    scores = np.sort(subsets.vertices(4) @ theta)[::-1]
+    np.testing.assert_allclose(words.kbest(row, 6)[0], scores)
