@@ -207,3 +207,11 @@ def test_what_cannot_be_asked_is_refused() -> None:
         mine.kl(ms.ChainScores(torch.zeros(1, 3, 2), torch.zeros(2, 2), torch.tensor([2])))
     with pytest.raises(TypeError, match="ChainScores as well"):
         mine.kl(theta)
+
+
+@pytest.mark.parametrize("draw", [ms.sample, ms.sample_without_replacement])
+@pytest.mark.filterwarnings("ignore")  # of the compiler's own modules
+def test_draws_within_a_compiled_function(draw) -> None:
+    domain, theta = mx.Chain(2), normal(2, 8)
+    drawn = torch.compile(lambda x: draw(domain, x, 3), fullgraph=True, backend="aot_eager")(theta)
+    assert domain.contains(drawn.flatten(0, 1).numpy()).all()
