@@ -94,6 +94,7 @@ CASES = {
     "soft_topk hard": (lambda x: ms.soft_topk(x, 2, 0), VECTORS),
     "soft_partial_rank": (lambda x: ms.soft_partial_rank(x, 2, 0.5), VECTORS),
     "transport": (lambda x: ms.transport(x, ROWS, COLUMNS, 0.5), SQUARES),
+    "partial_transport": (lambda x: ms.partial_transport(x, ROWS, COLUMNS, 2.5, 0.5), SQUARES),
     "transport hard": (lambda x: ms.transport(x, ROWS, COLUMNS, 0), SQUARES),
     "sinkhorn": (lambda x: ms.sinkhorn(x), SQUARES),
     "matching": (lambda x: ms.matching(x, 0.5, lengths=LENGTHS), SQUARES),

@@ -66,6 +66,7 @@ from maxent.torch.structured.oracles import (
     log_partition,
     marginals,
 )
+from maxent.torch.structured.partial import partial_transport
 from maxent.torch.structured.projective import (
     ProjectiveLoss,
     ProjectiveScores,
@@ -167,6 +168,7 @@ __all__ = [
     "matching",
     "matching_loss",
     "max_marginals",
+    "partial_transport",
     "projective_argmax",
     "projective_log_partition",
     "projective_marginals",

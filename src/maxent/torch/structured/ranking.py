@@ -8,7 +8,6 @@ through the CPU: pooling walks along a row, entry after entry.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -219,8 +218,8 @@ def soft_quantile(
     >>> soft_quantile(x, 0.5, strength=0), soft_quantile(x, [0.0, 0.5], strength=1.0)
     (tensor(0.3000), tensor([0.8000, 1.8000]))
     """
-    shares = [q] if isinstance(q, Real) else list(q)
-    if not all(isinstance(s, Real) and 0 <= s <= 1 for s in shares):
+    shares = [q] if isinstance(q, int | float) else list(q)
+    if not all(isinstance(s, int | float) and 0 <= s <= 1 for s in shares):
         raise ValueError(f"q is a share from 0 to 1, or a sequence of them, got {q!r}")
     order = soft_sort(x, strength, regularization, dim=dim).movedim(dim, -1)
     last = order.shape[-1] - 1
@@ -229,7 +228,7 @@ def soft_quantile(
         place = float(share) * last
         low = min(int(place), max(last - 1, 0))
         found.append(torch.lerp(order[..., low], order[..., min(low + 1, last)], place - low))
-    return found[0] if isinstance(q, Real) else torch.stack(found)
+    return found[0] if isinstance(q, int | float) else torch.stack(found)
 
 
 class _Soft(nn.Module):
