@@ -50,6 +50,9 @@ def project_in_time(
 ) -> tuple[MapsInTime, dict[str, MapFiles]]:
     """Draw a model at every time of layers, and the trend of suitability; one time is open at once.
 
+    A model that knows its intervals has ``trend_lower.tif`` and ``trend_upper.tif`` too, unless
+    ``intervals`` is False.
+
     Parameters
     ----------
     model : FittedDensity
@@ -71,9 +74,6 @@ def project_in_time(
         0 silences progress.
     **how : object
         Further arguments of ``project``.
-
-    A model that knows its intervals has ``trend_lower.tif`` and ``trend_upper.tif`` too, unless
-    ``intervals`` is False.
 
     Returns
     -------
