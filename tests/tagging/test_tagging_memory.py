@@ -112,10 +112,10 @@ def test_paths_that_do_not_fit_the_map_are_refused(rng):
 
 def test_a_fit_holds_less_than_one_array_of_scores(rng):
     model = ChainClassifier(potential=0.01, max_iter=3, tol=0.0, solver="lbfgs")
-    with pytest.warns(ConvergenceWarning):
-        model.fit(*made_up(rng, 60, 30))  # loads the kernels
     tokens, y = made_up(rng, 500, 60)
     scores = 8 * K * tokens.X.shape[0]
+    with pytest.warns(ConvergenceWarning):
+        model.fit(tokens, y)  # loads the kernels
     tracemalloc.start()
     try:
         with pytest.warns(ConvergenceWarning):
