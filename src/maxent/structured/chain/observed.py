@@ -58,14 +58,14 @@ class TiedPaths(Tied):
         return marks
 
     @property
-    def own(self) -> Ragged:  # type: ignore[override]
+    def own(self) -> Ragged:
         """The states of each path, written out."""
         values = self.unary(0, self.states.size).reshape(-1)
         values.flags.writeable = False
         return Ragged(values, self.cuts * self.n_states)
 
     @property
-    def tied(self) -> Array:  # type: ignore[override]
+    def tied(self) -> Array:
         """How often each path takes each transition, written out."""
         counts = np.zeros((len(self), self.n_states**2))
         row, transition = self._steps()
