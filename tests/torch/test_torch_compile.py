@@ -43,6 +43,9 @@ CASES = {
         lambda *x: ms.segment_crf_loss(*x, TAGS % 2, TAGS > -1, LENGTHS, reduction="none"),
         SEGMENTS,
     ),
+    "segment_score": (lambda *x: ms.segment_score(*x, TAGS % 2, TAGS > -1, LENGTHS), SEGMENTS),
+    "ctc_log_partition": (lambda x: ms.ctc_log_partition(x, SPELLED, LENGTHS), [(3, 4, 3)]),
+    "ctc_argmax": (lambda x: ms.ctc_argmax(x, SPELLED), [(3, 4, 3)]),
     "ctc_loss": (lambda x: ms.ctc_loss(x, SPELLED, MASK, reduction="none"), [(3, 4, 3)]),
     "ctc_marginals": (lambda x: ms.ctc_marginals(x, SPELLED), [(3, 4, 3)]),
     "ctc_sparsemap": (lambda x: ms.ctc_sparsemap(x, SPELLED, LENGTHS), [(3, 4, 3)]),
@@ -105,7 +108,7 @@ CASES = {
 }
 NOT_DERIVED = {
     *("chain_kbest", "arborescence_argmax", "argmax", "soft_topk hard", "transport hard"),
-    *("projective_argmax", "constituency_argmax"),
+    *("projective_argmax", "constituency_argmax", "ctc_argmax"),
 }
 
 
@@ -180,9 +183,9 @@ def test_gradients_and_batches_of_torch_func(name):
 
 def test_every_function_is_there():
     functions = {
-        name for name in ms.__all__ if name.islower() and name not in {"sparsemap_support"}
+        name for name in ms.__all__ if name.islower() and not name.endswith("sparsemap_support")
     }
-    assert functions - set(CASES) == {"chain_sample"}
+    assert functions - set(CASES) == {"chain_sample", "segment_sample"}
 
 
 @quiet  # of torch's own modules
@@ -239,6 +242,19 @@ def test_samples_are_compiled():
             fullgraph=True,
             backend="aot_eager",
         )(nodes)
+
+
+@quiet
+def test_segmentations_are_drawn_in_compiled_code():
+    given = inputs("segment_marginals")
+    drawn = torch.compile(
+        lambda *x: ms.segment_sample(*x, LENGTHS, n=3), fullgraph=True, backend="aot_eager"
+    )
+    torch.manual_seed(0)
+    right = ms.segment_sample(*given, LENGTHS, n=3)
+    torch.manual_seed(0)
+    for mine, each in zip(drawn(*given), right, strict=True):
+        assert torch.equal(mine, each)
 
 
 @quiet
@@ -322,6 +338,7 @@ def test_every_module_is_there():
         "ChainScores",
         "ConstituencyScores",
         "ProjectiveScores",
+        "SegmentMarginals",
     }
 
 

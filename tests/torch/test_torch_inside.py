@@ -91,6 +91,14 @@ def test_cuda(name):
     _check(*(MAPS | LAYERS)[name], name, "cuda")
 
 
+@pytest.mark.parametrize("name", ["projective trees", "constituents"])
+def test_span_trees_as_devices_sum_them(name, monkeypatch):
+    from maxent.torch.structured import _spans
+
+    monkeypatch.setattr(_spans, "_on_device", _spans._recorded)
+    _check(*LAYERS[name], name)
+
+
 def test_trees_in_plain_operations():
     """Their sums over cuts lose digits where scores are large, but no arc leaves [0, 1]."""
     scores = torch.from_numpy(wide_scores(16, 4, np.random.default_rng(0))).reshape(-1, 4, 4)

@@ -122,7 +122,9 @@ class WholeRows(torch.autograd.Function):
         with without_autocast(hidden):
             size = g.abs().amax() if len(g) else g.new_ones(())  # 16 bits have no small numbers
             size = torch.where(size == 0, 1, size)
-            _, parts = _losses((hidden, weight, bias), *ctx.rest, g / size)
+            number, teacher, objective = ctx.rest
+            given = (hidden, weight, bias)
+            _, parts = _losses(given, number, teacher, objective, g / size)
         made = [None if x is None else x * size.to(x.dtype) for x in parts]
         return *made, *(None,) * 4
 
@@ -135,11 +137,13 @@ def _losses(
     back: Tensor | None,
 ) -> tuple[Tensor, list[Tensor | None]]:
     """Losses, and gradients of their sum weighed by ``back`` where there is one."""
-    types = [None if x is None else x.dtype for x in given]
-    dtype = _dispatch.compute_type(given[0])
-    if given[0].device.type == "cpu":  # products in 16 bits are slow there, and round
-        given = tuple(None if x is None else x.to(dtype) for x in given)
     hidden, weight, bias = given
+    types = [None if x is None else x.dtype for x in given]
+    dtype = _dispatch.compute_type(hidden)
+    if hidden.device.type == "cpu":  # products in 16 bits are slow there, and round
+        hidden, weight = hidden.to(dtype), weight.to(dtype)
+        bias = None if bias is None else bias.to(dtype)
+        given = (hidden, weight, bias)
     loss = torch.zeros(len(number), dtype=dtype, device=hidden.device)
     made = [None if x is None or back is None else torch.zeros_like(x) for x in given]
     d_hidden, d_weight, d_bias = made

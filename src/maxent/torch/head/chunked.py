@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from maxent.torch.head.loss import linear_fenchel_young_loss
@@ -171,7 +171,7 @@ class _SumOfChunks(torch.autograd.Function):
             if any(wanted):
                 loss.backward()
             if made is not None:
-                made[rows] = own.grad
+                made[rows] = cast(Tensor, own.grad)
             total += loss.detach()
         ctx.save_for_backward(made, *(None if x is None else x.grad for x in shared))
         return total

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from maxent.torch.head._layer import checked_layer, without_autocast
 from maxent.torch.head._teacher import Teacher, WholeRows
@@ -93,7 +95,7 @@ def linear_distillation_loss(
         entropy if teacher_entropy is None else teacher_entropy,
         temperature if teacher_temperature is None else teacher_temperature, teacher_soft_cap,
     )  # fmt: skip
-    settings = {"temperature": temperature, "soft_cap": soft_cap}
+    settings: dict[str, Any] = {"temperature": temperature, "soft_cap": soft_cap}
     lead = hidden.shape[:-1]
     hidden, weight, bias = checked_layer(hidden, weight, bias, _NAME)
     if teacher_hidden.shape[:-1] != lead or len(teacher_weight) != len(weight):

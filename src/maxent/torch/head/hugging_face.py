@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from torch.nn.functional import pad
 
@@ -179,7 +179,7 @@ def set_causal_loss(
     loss = CausalLoss(entropy, label_smoothing, temperature, soft_cap, z_loss)
     head = _checked_head(model)
     head.__class__ = LazyLinear
-    model.loss_function = loss
+    cast(Any, model).loss_function = loss  # a property with a setter
     return model
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import torch.distributed as dist
 from torch.nn.functional import linear
@@ -118,7 +118,7 @@ def linear_fenchel_young_loss(
     check_reduction(reduction)
     shards = mesh = None
     if is_dtensor(weight):
-        mesh = weight.device_mesh
+        mesh = cast(Any, weight).device_mesh
         weight, group = sharded_weight(weight, group, _NAME)
     if group is not None:
         hidden, weight, bias, target, shards = _shared_layer(

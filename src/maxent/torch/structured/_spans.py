@@ -67,7 +67,7 @@ class Softmax(Operation, name="span_trees_softmax"):
     def run(rows: Tensor, lengths: Tensor, kind: str) -> tuple[Tensor, Tensor]:
         if _on_device(rows):
             value, (mean,) = derivatives(rows, lengths, kind, [])
-            return value.to(rows.dtype), mean.to(rows.dtype)
+            return value.to(rows.dtype), _within(mean, lengths, kind).to(rows.dtype)
         log_partition, p = domain_of(rows, kind).softmax(pack(rows, lengths))
         return torch.from_numpy(log_partition).to(rows), unpack(p, rows, lengths)
 
@@ -157,6 +157,20 @@ def _recorded(rows: Tensor) -> bool:
     """Whether autograd follows what is done here: not below an operator of torch's library."""
     with torch.enable_grad():
         return (rows.detach()[:0].requires_grad_() * 1).requires_grad
+
+
+def _within(mean: Tensor, lengths: Tensor, kind: str) -> Tensor:
+    """Marginals whose sums over heads, or over the labels of what every tree has, are 1 exactly."""
+    mean = mean.double().clamp(0, 1)
+    if kind == "binary":
+        first, last = torch.meshgrid(
+            *[torch.arange(mean.shape[1], device=mean.device)] * 2, indexing="ij"
+        )
+        whole = (first == 0) & (last == lengths[:, None, None] - 1)
+        sums, known = mean.sum(3, keepdim=True), ((first == last) | whole)[..., None]
+    else:
+        sums, known = mean.sum(1, keepdim=True), torch.ones_like(mean[:, :1], dtype=torch.bool)
+    return torch.where(known & (sums > 0), mean / sums, mean).clamp(0, 1)
 
 
 def derivatives(
