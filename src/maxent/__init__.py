@@ -53,6 +53,7 @@ PUBLIC = {
         "soft_sort",
         "soft_topk",
         "sparse_distribution",
+        "max_marginals",
     ],
     "maxent.core.entropies": [
         "Entropy",

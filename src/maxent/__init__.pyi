@@ -212,6 +212,7 @@ from maxent.structured import Tree as Tree
 from maxent.structured import collapse as collapse
 from maxent.structured import frank_wolfe as frank_wolfe
 from maxent.structured import kendall_tau as kendall_tau
+from maxent.structured import max_marginals as max_marginals
 from maxent.structured import soft_partial_rank as soft_partial_rank
 from maxent.structured import soft_rank as soft_rank
 from maxent.structured import soft_sort as soft_sort

@@ -31,6 +31,8 @@ CASES = {
     "chain_marginals": (lambda n, t: ms.chain_marginals(n, t, MASK), CHAIN),
     "chain_argmax": (lambda n, t: ms.chain_argmax(n, t, LENGTHS), CHAIN),
     "chain_kbest": (lambda n, t: ms.chain_kbest(n, t, 2), CHAIN),
+    "chain_max_marginals": (lambda n, t: ms.chain_max_marginals(n, t, LENGTHS)[:, 0], CHAIN),
+    "entropy of chains": (lambda n, t: ms.ChainScores(n, t, MASK).entropy(), CHAIN),
     "chain_score": (lambda n, t: ms.chain_score(n, t, TAGS, LENGTHS), CHAIN),
     "crf_loss": (lambda n, t: ms.crf_loss(n, t, TAGS, MASK, reduction="none"), CHAIN),
     "chain_hinge_loss": (lambda n, t: ms.chain_hinge_loss(n, t, TAGS, LENGTHS), CHAIN),
@@ -72,6 +74,10 @@ CASES = {
     "log_partition": (lambda x: ms.log_partition(TREE, x), [(3, 14)]),
     "marginals": (lambda x: ms.marginals(TREE, x), [(14,)]),
     "argmax": (lambda x: ms.argmax(SUBSET, x), VECTORS),
+    "kl": (lambda x, y: ms.kl(TREE, x, y), [(3, 14), (3, 14)]),
+    "cross_entropy": (lambda x, y: ms.cross_entropy(SUBSET, x, y), [(2, 4), (2, 4)]),
+    "kbest": (lambda x: ms.kbest(TREE, x, 3), [(3, 14)]),
+    "max_marginals": (lambda x: ms.max_marginals(SUBSET, x), VECTORS),
     "sparsemap": (lambda x: ms.sparsemap(SUBSET, x), VECTORS),
     "sparsemap of arrays": (lambda x: ms.sparsemap(ORDERS, x), [(2, 3)]),
     "sparsemap_loss": (
@@ -80,12 +86,15 @@ CASES = {
     ),
     "soft_rank": (lambda x: ms.soft_rank(x, descending=True), VECTORS),
     "soft_rank kl": (lambda x: ms.soft_rank(x, 0.5, "kl", dim=0), VECTORS),
+    "weighted ranks": (lambda x: ms.soft_rank(x, weights=torch.arange(1.0, 6.0)), VECTORS),
+    "soft_quantile": (lambda x: ms.soft_quantile(x, [0.2, 0.9], 0.5), VECTORS),
     "soft_sort": (lambda x: ms.soft_sort(x), VECTORS),
     "soft_sort kl": (lambda x: ms.soft_sort(x, 0.5, "kl"), VECTORS),
     "soft_topk": (lambda x: ms.soft_topk(x, 2), VECTORS),
     "soft_topk hard": (lambda x: ms.soft_topk(x, 2, 0), VECTORS),
     "soft_partial_rank": (lambda x: ms.soft_partial_rank(x, 2, 0.5), VECTORS),
     "transport": (lambda x: ms.transport(x, ROWS, COLUMNS, 0.5), SQUARES),
+    "partial_transport": (lambda x: ms.partial_transport(x, ROWS, COLUMNS, 2.5, 0.5), SQUARES),
     "transport hard": (lambda x: ms.transport(x, ROWS, COLUMNS, 0), SQUARES),
     "sinkhorn": (lambda x: ms.sinkhorn(x), SQUARES),
     "matching": (lambda x: ms.matching(x, 0.5, lengths=LENGTHS), SQUARES),
@@ -108,7 +117,7 @@ CASES = {
 }
 NOT_DERIVED = {
     *("chain_kbest", "arborescence_argmax", "argmax", "soft_topk hard", "transport hard"),
-    *("projective_argmax", "constituency_argmax", "ctc_argmax"),
+    *("projective_argmax", "constituency_argmax", "ctc_argmax", "kbest"),
 }
 
 

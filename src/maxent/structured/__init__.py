@@ -7,6 +7,7 @@ from maxent.structured.chain.domain import Chain
 from maxent.structured.chain.higher_order import HigherOrderChain
 from maxent.structured.distribution import StructureDistribution, sparse_distribution
 from maxent.structured.frank_wolfe import FrankWolfeResult, frank_wolfe
+from maxent.structured.max_marginals import max_marginals
 from maxent.structured.paths.automaton import Automaton, collapse
 from maxent.structured.paths.domain import Lattice
 from maxent.structured.ranking.permutahedron import Permutahedron
@@ -45,6 +46,7 @@ __all__ = [
     "collapse",
     "frank_wolfe",
     "kendall_tau",
+    "max_marginals",
     "soft_partial_rank",
     "soft_rank",
     "soft_sort",

@@ -24,6 +24,7 @@ from maxent.rows.arrays import (
     like,
     row_dot,
     row_sum,
+    same_cuts,
     uneven,
 )
 
@@ -228,6 +229,37 @@ class SumProductDomain(Domain):
 
     @abstractmethod
     def _softmax(self, theta: Rows) -> tuple[Array, Rows]: ...
+
+    def entropy(self, theta: Any) -> Array:
+        """Shannon's entropy of the vertices with probability `exp<theta, v> / Z`, row by row."""
+        theta = self.check_scores(theta)
+        return leading(self._entropy(self.check_rows(theta)), theta)
+
+    def kl(self, theta: Any, other: Any) -> Array:
+        """`KL(p || q) = sum_v p(v) log(p(v) / q(v)) >= 0`, p of theta and q of ``other``.
+
+        inf where ``other`` forbids a vertex that theta does not.
+        """
+        theta, other = self.check_scores(theta), self.check_scores(other, "other scores")
+        rows, others = self.check_rows(theta), self.check_rows(other)
+        if not same_cuts(rows, others):
+            raise ValueError("theta and other are batches of as many rows of the same sizes")
+        return leading(self._kl(rows, others), theta)
+
+    def cross_entropy(self, theta: Any, other: Any) -> Array:
+        """`-sum_v p(v) log q(v)`: the entropy of theta's vertices and their divergence from it."""
+        return np.asarray(self.entropy(theta) + self.kl(theta, other))
+
+    def _entropy(self, theta: Rows) -> Array:
+        theta = theta.astype(np.float64)  # log Z and <theta, p> may be large and close
+        log_partition, mean = self._softmax(theta)
+        return np.maximum(log_partition - row_dot(theta, mean), 0.0)
+
+    def _kl(self, theta: Rows, other: Rows) -> Array:
+        theta, other = theta.astype(np.float64), other.astype(np.float64)
+        log_partition, mean = self._softmax(theta)
+        surprise = self._softmax(other)[0] - row_dot(other, mean)
+        return np.maximum(surprise - (log_partition - row_dot(theta, mean)), 0.0)
 
     def negentropy(self, p: Rows) -> Array:
         """`-H = max_theta <theta, p> - log Z` of the maximum-entropy distribution with mean p.

@@ -53,6 +53,21 @@ def project_jvp(block: Array, p: Array, v: Array, kind: str = "l2", scale: float
     return out
 
 
+def weighted_rank_map(
+    theta: Array, weights: Array, scale: float, hard: bool
+) -> tuple[Array, Array]:
+    """Soft ranks of scale * theta whose entries count as often as their weights, and the blocks.
+
+    They are the ranks of integer weights' copies. Rows with NaN or infinity are NaN.
+    """
+    from maxent.structured.ranking.kernels.weighted import weighted_rank_rows
+
+    p, block = np.empty_like(theta), np.empty(theta.shape, np.int32)
+    order = np.argsort(-theta, axis=1, kind="stable")
+    _run(weighted_rank_rows, theta, theta, weights, order, float(scale), hard, p, block)
+    return p, block
+
+
 def sort_map(theta: Array, step: Array, kind: str = "l2") -> tuple[Array, Array, Array]:
     """Soft falling order with this step from place to place, the entries in order, and the blocks.
 

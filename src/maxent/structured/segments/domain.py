@@ -36,8 +36,8 @@ class SemiMarkov(PathDomain):
     Where a segment scores the sum of what its positions, its ends and its length score, rows are a
     ``Tied`` and nothing of size T K C is written: T 3 C scores [t, part, label] of every position
     of a segment, of its first and of its last one, and a block of K C scores [length - 1, label]
-    and C^2 scores [from, to] for each sequence or for all of them. Points then hold the sums of the
-    marginals, and sums over segmentations take O(T C (K + C)) time. ``sums`` makes such rows.
+    and `C^2` scores [from, to] for each sequence or for all of them. Points then hold the sums of
+    the marginals, and sums over segmentations take O(T C (K + C)) time. ``sums`` makes such rows.
 
     Parameters
     ----------

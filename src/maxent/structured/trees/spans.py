@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from maxent.rows.arrays import Array, Rows, as_rows, flat, leading, like, same_cuts
+from maxent.rows.arrays import Array, Rows, as_rows, flat, like
 from maxent.structured.trees.tables import TableDomain, with_cuts
 
 _TIED = 1e-9  # how far apart scores of equally good trees may be, in units of the largest score
@@ -79,31 +79,14 @@ class SpanDomain(TableDomain):
         self._over_rows(sample_rows, theta, out, uniform)
         return [with_cuts(trees, theta) for trees in out]
 
-    def entropy(self, theta: Any) -> Array:
-        """Shannon's entropy of the trees with probability `exp<theta, v> / Z`, row by row.
+    def _entropy(self, theta: Rows) -> Array:
+        return self._disorder(theta, theta, relative=False)
 
-        A sum over the items of the chart, all of its terms positive.
-        """
-        theta = self.check_scores(theta)
-        rows = self.check_rows(theta)
-        return leading(self._disorder(rows, rows, relative=False), theta)
-
-    def kl(self, theta: Any, other: Any) -> Array:
-        """`KL(p || q) = sum_v p(v) log(p(v) / q(v)) >= 0` of the trees of theta from other's.
-
-        inf where ``other`` forbids a tree that theta does not.
-        """
-        theta, other = self.check_scores(theta), self.check_scores(other, "other scores")
-        rows, others = self.check_rows(theta), self.check_rows(other)
-        if not same_cuts(rows, others):
-            raise ValueError("theta and other are batches of as many rows of the same sizes")
-        return leading(self._disorder(rows, others, relative=True), theta)
-
-    def cross_entropy(self, theta: Any, other: Any) -> Array:
-        """`-sum_v p(v) log q(v)`: the entropy of theta's trees and their divergence from other."""
-        return np.asarray(self.entropy(theta) + self.kl(theta, other))
+    def _kl(self, theta: Rows, other: Rows) -> Array:
+        return self._disorder(theta, other, relative=True)
 
     def _disorder(self, theta: Rows, other: Rows, relative: bool) -> Array:
+        # a sum over the items of the chart, all of its terms positive
         from maxent.structured.trees.kernels.spans import entropy_rows
 
         out = np.empty(len(theta))

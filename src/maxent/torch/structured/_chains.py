@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, cast
 
 import torch
-from maxent.torch._operators import Operation
+from maxent.torch._operators import Operation, eager
 from maxent.torch.maps._dispatch import backend_of
 from maxent.torch.structured._lengths import check_lengths, described
 from torch import Tensor
@@ -67,6 +67,45 @@ class Chains(NamedTuple):
             nodes.detach(), transitions.detach(), lengths, uniform.movedim(1, 0)
         )
         return drawn.movedim(1, 0)
+
+    def sums(self, nodes: Tensor, transitions: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """Log-partitions and marginals of chains of these lengths with other scores."""
+        value, *mean = Chains(nodes, transitions, self.lengths).log_partition()
+        return value, (mean[0], mean[1])
+
+    def check_alike(self, other: Chains) -> None:
+        """Refuse chains of other shapes, and on the CPU those of other lengths."""
+        for name, mine, theirs in zip(self._fields[:2], self, other, strict=False):
+            if tuple(mine.shape) != tuple(theirs.shape):
+                raise ValueError(
+                    f"both have {name} of one shape, got {tuple(mine.shape)} and "
+                    f"{tuple(theirs.shape)}"
+                )
+        if self.on_cpu and eager(self.nodes) and not torch.equal(self.lengths, other.lengths):
+            raise ValueError(
+                f"both have sequences of the same lengths, got {self.lengths.tolist()} and "
+                f"{other.lengths.tolist()}"
+            )
+
+    def max_marginals(self) -> Tensor:
+        """The best scores of paths through each state, by two sweeps."""
+        if self.on_cpu and eager(self.nodes):
+            self.check_scores()
+        inside = self.inside()
+        nodes = torch.where(inside[:, :, None], self.nodes, 0.0).double()
+        batch, length, k = nodes.shape
+        moves = self.transitions.double()
+        if moves.ndim < 4:
+            moves = moves.expand(batch, k, k)[:, None].expand(batch, length - 1, k, k)
+        moves = torch.where(inside[:, 1:, None, None], moves, 0.0)
+        before, after = [nodes[:, 0]], [torch.zeros_like(nodes[:, 0])]
+        for t in range(1, length):
+            into = (before[-1][:, :, None] + moves[:, t - 1]).amax(1)
+            before.append(into + nodes[:, t])
+            later = moves[:, -t] + (after[-1] + nodes[:, -t])[:, None]
+            after.append(torch.where(inside[:, -t, None], later.amax(2), 0.0))
+        best = torch.stack(before, 1) + torch.stack(after[::-1], 1)
+        return best.masked_fill(~inside[:, :, None], -torch.inf).to(self.nodes.dtype)
 
     def score(self, tags: Tensor) -> Tensor:
         """Scores of checked paths, summed in float64."""

@@ -17,10 +17,15 @@ CUDA, where looking would wait for the device, the values of such sequences are 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from maxent.torch.maps.losses import check_reduction
 from maxent.torch.structured._chains import prepare
+from maxent.torch.structured._divergences import cross_entropy_of, kl_of
 from torch import Tensor
+
+Divergence = Callable[..., Tensor]
 
 
 class ChainScores:
@@ -88,6 +93,36 @@ class ChainScores:
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
             raise ValueError(f"sample needs an integer n >= 1, got {n!r}")
         return self._chains.sample(n, generator)
+
+    def max_marginals(self) -> Tensor:
+        """The best score of a path through each state, (B, T, K), see ``chain_max_marginals``."""
+        return self._chains.max_marginals()
+
+    def entropy(self) -> Tensor:
+        """Shannon's entropy of the paths, (B,); differentiable."""
+        return self.cross_entropy(self)
+
+    def cross_entropy(self, other: ChainScores) -> Tensor:
+        """`-sum_v p(v) log q(v)` with p of these scores and q of ``other``, (B,).
+
+        Differentiable in both; infinite where the others forbid what these allow.
+        """
+        return self._compared(cross_entropy_of, other)
+
+    def kl(self, other: ChainScores) -> Tensor:
+        """`KL(p || q) >= 0` of the paths of these scores from those of ``other``, (B,).
+
+        Differentiable in both; infinite where the others forbid what these allow.
+        """
+        return self._compared(kl_of, other)
+
+    def _compared(self, divergence: Divergence, other: ChainScores) -> Tensor:
+        if not isinstance(other, ChainScores):
+            raise TypeError(f"the other scores are ChainScores as well, got {other!r}")
+        mine, others = self._chains, other._chains
+        mine.check_alike(others)
+        value = divergence(mine.sums, mine[:2], others[:2])
+        return value.to(mine.nodes.dtype)
 
     def score(self, tags: Tensor) -> Tensor:
         """The scores of the paths ``tags``, see ``chain_score``."""
@@ -292,6 +327,42 @@ def chain_sample(
     [[[0, 1]], [[0, 1]]]
     """
     return ChainScores(nodes, transitions, lengths, start, end).sample(n, generator)
+
+
+def chain_max_marginals(
+    nodes: Tensor,
+    transitions: Tensor,
+    lengths: Tensor | None = None,
+    start: Tensor | None = None,
+    end: Tensor | None = None,
+) -> Tensor:
+    """The best score of a path through each state, (B, T, K); -inf behind the end.
+
+    Two sweeps of torch operations on the tensors' device; the gradient marks the paths, and is
+    shared where several are best.
+
+    Parameters
+    ----------
+    nodes : tensor (B, T, K)
+        Scores of the K states at each position.
+    transitions : tensor (K, K), (B, K, K) or (B, T - 1, K, K)
+        Scores of transitions [from, to]: one block for all sequences, one for each, or one for each
+        position.
+    lengths : int tensor (B,) or bool tensor (B, T), default None
+        Positions of each sequence, or a mask of them; None is T for all.
+    start : tensor (K,), default None
+        Scores of the first state.
+    end : tensor (K,), default None
+        Scores of the last state.
+
+    Examples
+    --------
+    >>> import torch
+    >>> chain_max_marginals(torch.tensor([[[0.0, 1.0], [2.0, 0.0]]]), torch.zeros(2, 2))
+    tensor([[[2., 3.],
+             [3., 1.]]])
+    """
+    return ChainScores(nodes, transitions, lengths, start, end).max_marginals()
 
 
 def chain_score(

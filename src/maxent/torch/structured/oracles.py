@@ -35,9 +35,7 @@ def log_partition(domain: SumProductDomain, theta: Tensor) -> Tensor:
     >>> log_partition(Tree([(0, 1), (0, 2)], 2), torch.zeros(14)).exp().round()
     tensor(8.)
     """
-    rows = as_rows(theta, domain)
-    value: Tensor = _Softmax.apply(rows, domain_argument(_with_sums(domain), rows))[0]
-    return value.reshape(theta.shape[:-1])
+    return sums_of(domain, as_rows(theta, domain))[0].reshape(theta.shape[:-1])
 
 
 def marginals(domain: SumProductDomain, theta: Tensor) -> Tensor:
@@ -57,9 +55,7 @@ def marginals(domain: SumProductDomain, theta: Tensor) -> Tensor:
     >>> marginals(KSubset(1), torch.tensor([0.0, 0.0]))
     tensor([0.5000, 0.5000])
     """
-    rows = as_rows(theta, domain)
-    mean: Tensor = _Softmax.apply(rows, domain_argument(_with_sums(domain), rows))[1]
-    return mean.reshape(theta.shape)
+    return sums_of(domain, as_rows(theta, domain))[1].reshape(theta.shape)
 
 
 def argmax(domain: Domain, theta: Tensor) -> Tensor:
@@ -82,6 +78,12 @@ def argmax(domain: Domain, theta: Tensor) -> Tensor:
     rows = as_rows(theta, domain).detach()
     best: Tensor = _Best.apply(rows, domain_argument(domain, rows))
     return best.reshape(theta.shape)
+
+
+def sums_of(domain: SumProductDomain, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Log-partitions and marginals of rows of scores."""
+    both: tuple[Tensor, Tensor] = _Softmax.apply(rows, domain_argument(_with_sums(domain), rows))
+    return both
 
 
 def as_rows(theta: Tensor, domain: Domain) -> Tensor:

@@ -7,6 +7,7 @@ through the CPU: pooling walks along a row, entry after entry.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,10 +37,12 @@ def soft_rank(
     *,
     descending: bool = False,
     dim: int = -1,
+    weights: Tensor | None = None,
 ) -> Tensor:
     """Ranks from 1 to d: the smallest score has rank 1, or the largest where ``descending``.
 
-    Rows with NaN or +inf become NaN.
+    Rows with NaN or +inf become NaN. With weights a score counts that many times: its rank is the
+    mean of its copies' ranks, hard or soft, for any weights > 0 (a weighted isotonic regression).
 
     Parameters
     ----------
@@ -54,15 +57,22 @@ def soft_rank(
         Whether the largest score has rank 1.
     dim : int, default -1
         Dimension along which to work.
+    weights : tensor, default None
+        Numbers > 0 that can be broadcast to the scores, for "l2"; not differentiated.
 
     Examples
     --------
     >>> import torch
     >>> soft_rank(torch.tensor([0.3, 5.0, 0.1]), strength=1.0)
     tensor([1.6000, 3.0000, 1.4000])
+    >>> soft_rank(torch.tensor([0.3, 5.0, 0.1]), strength=0, weights=torch.tensor([2.0, 1.0, 1.0]))
+    tensor([2.5000, 4.0000, 1.0000])
     """
     rows, back = _along(x, dim, "soft_rank")
     signed = -rows if descending else rows
+    if weights is not None:
+        masses = _masses(weights, x, dim)
+        return back(_weighted(signed, masses, strength, regularization))
     return back(_soft(signed, "rankings", 0, strength, regularization))
 
 
@@ -176,6 +186,49 @@ def soft_sort(
     else:
         p = rows.sort(dim=1, descending=True)[0]
     return back(p if descending else p.flip(1))
+
+
+def soft_quantile(
+    x: Tensor,
+    q: float | Sequence[float],
+    strength: float | None = None,
+    regularization: str = "l2",
+    *,
+    dim: int = -1,
+) -> Tensor:
+    """Quantiles of the soft order: ``torch.quantile`` of ``soft_sort``, linear between places.
+
+    Parameters
+    ----------
+    x : tensor
+        Scores.
+    q : float or sequence of float
+        Shares from 0 to 1. A sequence gives results with a first dimension of its length.
+    strength : float, default None
+        How soft: 0 is the hard operation. None follows the spread of the scores.
+    regularization : "l2" or "kl", default "l2"
+        "l2" is `1/2 ||p||^2`, piecewise linear in the scores; "kl" is `sum p log p`, smoother.
+    dim : int, default -1
+        Dimension along which to work.
+
+    Examples
+    --------
+    >>> import torch
+    >>> x = torch.tensor([0.3, 5.0, 0.1])
+    >>> soft_quantile(x, 0.5, strength=0), soft_quantile(x, [0.0, 0.5], strength=1.0)
+    (tensor(0.3000), tensor([0.8000, 1.8000]))
+    """
+    shares = [q] if isinstance(q, int | float) else list(q)
+    if not all(isinstance(s, int | float) and 0 <= s <= 1 for s in shares):
+        raise ValueError(f"q is a share from 0 to 1, or a sequence of them, got {q!r}")
+    order = soft_sort(x, strength, regularization, dim=dim).movedim(dim, -1)
+    last = order.shape[-1] - 1
+    found = []
+    for share in shares:
+        place = float(share) * last
+        low = min(int(place), max(last - 1, 0))
+        found.append(torch.lerp(order[..., low], order[..., min(low + 1, last)], place - low))
+    return found[0] if isinstance(q, int | float) else torch.stack(found)
 
 
 class _Soft(nn.Module):
@@ -296,22 +349,58 @@ def _soft(rows: Tensor, kind: str, k: int, strength: float | None, regularizatio
     return p
 
 
+def _weighted(rows: Tensor, masses: Tensor, strength: float | None, regularization: str) -> Tensor:
+    """Ranks of scores that count several times."""
+    if regularization != "l2":
+        check_regularization(regularization)
+        raise ValueError(f'weights are for the regularization "l2", got {regularization!r}')
+    p: Tensor
+    if strength is None:
+        unit = _WeightedUnit.apply(rows.detach(), masses) / _spread(rows, masses)
+        p, _ = _WeightedRank.apply(rows * unit, masses, 1.0, False)
+    else:
+        soft = check_strength(strength)
+        p, _ = _WeightedRank.apply(rows, masses, factor(strength) if soft else 1.0, not soft)
+    return p
+
+
+def _masses(weights: Tensor, x: Tensor, dim: int) -> Tensor:
+    """Weights as rows of float64."""
+    if not isinstance(weights, Tensor) or weights.requires_grad:
+        raise TypeError(f"weights are a tensor that is not differentiated, got {weights!r}")
+    try:
+        full = weights.to(x.device, torch.float64).broadcast_to(x.shape)
+    except RuntimeError as error:
+        raise ValueError(
+            f"weights can be broadcast to the scores of shape {tuple(x.shape)}, got the shape "
+            f"{tuple(weights.shape)}"
+        ) from error
+    moved = full.movedim(dim, -1)
+    return moved.reshape(-1, moved.shape[-1]).contiguous()
+
+
 def _domain(kind: str, k: int, size: int) -> Permutahedron:
     if kind == "rankings":
         return rankings(size)
     return choices(k, size) if kind == "choices" else partial_rankings(k, size)
 
 
-def _spread(rows: Tensor) -> Tensor:
+def _spread(rows: Tensor, masses: Tensor | None = None) -> Tensor:
     """Standard deviation of each row's finite scores, as a column; 1 where all are the same."""
     finite = rows.isfinite()
     x = torch.where(finite, rows, 0)
     number = finite.sum(1, keepdim=True).clamp(min=1)
+    if masses is not None:  # of mean 1, as those of scores that count once
+        shares = torch.where(finite, masses, 0)
+        total = shares.sum(1, keepdim=True)
+        weights = (shares * (number / torch.where(total > 0, total, 1))).to(rows.dtype)
+    else:
+        weights = torch.ones_like(x)
     top = x.detach().abs().amax(1, keepdim=True)
     top = torch.where(top > 0, top, 1)  # squares of the ratios neither overflow nor vanish
     ratio = x / top
-    deviation = torch.where(finite, ratio - ratio.sum(1, keepdim=True) / number, 0)
-    square = (deviation**2).sum(1, keepdim=True) / number
+    deviation = torch.where(finite, ratio - (weights * ratio).sum(1, keepdim=True) / number, 0)
+    square = (weights * deviation**2).sum(1, keepdim=True) / number
     # rounding of the mean is no spread
     same = square <= torch.finfo(x.dtype).eps ** 2
     return torch.where(same, 1, top * torch.where(same, 1, square).sqrt())
@@ -364,6 +453,65 @@ class _Project(Operation, name="ranking_projection"):
             arrays = (block.numpy(), p.numpy(), _array(g))
             slope = torch.from_numpy(isotonic.project_jvp(*arrays, ctx.kind, ctx.scale))
         return slope, None, None, None, None
+
+
+class _WeightedUnit(Operation, name="weighted_rank_unit"):
+    """The spread of weighted ranks, as a column; refuses what are no weights."""
+
+    @staticmethod
+    def run(x: Tensor, masses: Tensor) -> Tensor:
+        _check_masses(masses)
+        total = masses.sum(1, keepdim=True)
+        order = x.argsort(1)
+        sorted_masses = masses.gather(1, order)
+        middle = sorted_masses.cumsum(1) - sorted_masses / 2
+        away = middle - (sorted_masses * middle).sum(1, keepdim=True) / total
+        between = (sorted_masses * away**2).sum(1, keepdim=True) / total
+        # that of total copies, as far as there are any
+        square = torch.maximum((total**2 - 1) / 12, between)
+        return torch.where(square > 0, square.sqrt(), 1.0).to(x.dtype)
+
+    @staticmethod
+    def fake(x: Tensor, masses: Tensor) -> Tensor:
+        return x.new_empty(x.shape[0], 1)
+
+
+class _WeightedRank(Operation, name="weighted_rank"):
+    """Ranks of scale * x with weights, and the block of each entry."""
+
+    @staticmethod
+    def run(x: Tensor, masses: Tensor, scale: float, hard: bool) -> tuple[Tensor, Tensor]:
+        _check_masses(masses)
+        p, block = isotonic.weighted_rank_map(_array(x), _array(masses), scale, hard)
+        return _tensor(p, x), _tensor(block, x)
+
+    @staticmethod
+    def fake(x: Tensor, masses: Tensor, scale: float, hard: bool) -> tuple[Tensor, Tensor]:
+        return x.new_empty(x.shape), x.new_empty(x.shape, dtype=torch.int32)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        _, masses, ctx.scale, ctx.hard = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(masses, output[1])
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor, _: None) -> tuple[Tensor | None, ...]:
+        masses, block = ctx.saved_tensors
+        if ctx.hard:
+            return torch.zeros_like(g), None, None, None
+        index, masses = block.long(), masses.to(g.dtype)
+        total = torch.zeros_like(g).scatter_add(1, index, g)
+        mass = torch.zeros_like(g).scatter_add(1, index, masses)
+        mean = (total / torch.where(mass > 0, mass, 1)).gather(1, index)
+        return ctx.scale * (g - masses * mean), None, None, None
+
+
+def _check_masses(masses: Tensor) -> None:
+    if not bool(((masses > 0) & masses.isfinite()).all()):
+        raise ValueError(
+            "weights are finite numbers > 0; leave scores that do not count out of the ranking"
+        )
 
 
 def _by_kernels(x: Tensor) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import TypeVar
 
 import torch
 from maxent.torch.maps.losses import check_reduction
+from maxent.torch.structured._divergences import cross_entropy_of, kl_of
 from maxent.torch.structured._lengths import check_lengths
 from maxent.torch.structured._spans import (
     Best,
@@ -119,19 +121,21 @@ class SpanScores:
 
     def cross_entropy(self: Own, other: Own) -> Tensor:
         """`-sum_v p(v) log q(v)` with p of these scores and q of ``other``, (...)."""
-        self._check_alike(other)
-        p, exact = self._sums(self._rows.double())[1], other._rows.double()
-        value = other._sums(exact)[0] - _inner(exact, p)
-        return value.to(self._rows.dtype).reshape(self._shape)
+        return self._compared(cross_entropy_of, other)
 
     def kl(self: Own, other: Own) -> Tensor:
         """`KL(p || q) >= 0` of the trees of these scores from those of ``other``, (...)."""
+        return self._compared(kl_of, other)
+
+    def _compared(self, divergence: Callable[..., Tensor], other: SpanScores) -> Tensor:
         self._check_alike(other)
-        exact, others = self._rows.double(), other._rows.double()
-        value, p = self._sums(exact)
-        moved = torch.where(p > 0, others - exact, 0.0)
-        divergence = other._sums(others)[0] - value - _inner(moved, p)
-        return divergence.clamp_min(0).to(self._rows.dtype).reshape(self._shape)
+
+        def sums(rows: Tensor) -> tuple[Tensor, tuple[Tensor]]:
+            value, mean = self._sums(rows)
+            return value, (mean,)
+
+        value = divergence(sums, [self._rows], [other._rows])
+        return value.to(self._rows.dtype).reshape(self._shape)
 
     def loss(self, target: Tensor, kind: str = "crf", reduction: str = "mean") -> Tensor:
         """The loss of a tree: "crf" (`log Z - score`), "sparsemap", "hinge" or "perceptron".
