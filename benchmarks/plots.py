@@ -231,7 +231,7 @@ def tagging() -> None:
         task = row["problem"].removeprefix("CoNLL-2000, c2 = 1, ")
         if task in names:
             points.append((names[task], row["method"], number(row["seconds"])))
-        elif task.startswith("MB") and row["method"] in ("maxent", "python-crfsuite"):
+        elif task.endswith("trains") and row["method"] in ("maxent", "python-crfsuite"):
             memory.append((row["method"], number(row["seconds"])))
     styles = _styles(series for _, series, _ in points)
     _dots(left, points, styles)

@@ -21,6 +21,7 @@ from maxent.families.base import Several
 from maxent.features import Schema, bind, fit_operators
 from maxent.learn.structural.classifier import ChosenFeature, LabelEvidence
 from maxent.learn.structured.chain import ChainClassifier, ChainModel
+from maxent.structured.chain.observed import TiedPaths
 from maxent.tagging import Attributes, InputChainMap, PairChainMap
 from maxent.testing.model_files import written
 
@@ -149,6 +150,7 @@ MODELS = [
     mx.SmoothedMax(mx.Tsallis(1.5), mx.Alignment(2, 3)),
     mx.DistributionEntropy(mx.Tsallis(2.0), mx.Alignment(2, 3)),
     mx.Tied(mx.Ragged.from_rows([[1.0], [2.0, 3.0]]), np.ones((1, 4))),
+    TiedPaths(np.array([0, 1, 1]), np.array([2, 1]), 2),
     mx.Permutahedron([3, 2, 1, 1, 0, 0]),
     mx.Birkhoff(),
     mx.Transport([0.25, 0.75], [0.5, 0.25, 0.25]),

@@ -22,7 +22,7 @@ from maxent._support.checks import cuts, indices
 from maxent._support.limits import IN_MEMORY, check_cells
 from maxent._support.threads import all_finite, one_blas_thread, over_rows, sum_of_parts
 from maxent.core.row_factors import chain_columns
-from maxent.rows.arrays import Array, Ragged, Rows, Tied
+from maxent.rows.arrays import Array, Ragged, Rows, Tied, row_scale
 from maxent.rows.evaluator import Evaluator
 from maxent.rows.local import LocalEvaluator, checked_rows
 
@@ -69,6 +69,10 @@ class FeatureMap(Features):
     @abstractmethod
     def moments(self, p: Rows) -> Array:
         """F p, one number per feature; p has the shape of the scores."""
+
+    def weighted_moments(self, p: Rows, weights: Array) -> Array:
+        """`sum a_i F_i p_i`, the moments of rows with their weights `a_i`."""
+        return self.moments(row_scale(p, weights))
 
     def evaluator(self, domain: Domain, weights: Array | None, observed: Any) -> LocalEvaluator:
         """Scores and distributions as arrays."""

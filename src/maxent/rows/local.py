@@ -50,7 +50,9 @@ class LocalEvaluator(Evaluator):
 
     def moments(self, p: Rows) -> Array:
         """F p = sum a_i F_i p_i."""
-        return self.features.moments(p if self.weights is None else row_scale(p, self.weights))
+        if self.weights is None:
+            return self.features.moments(p)
+        return self.features.weighted_moments(p, self.weights)
 
     def sum_up(self, values: Array) -> float:
         """sum a_i values_i."""

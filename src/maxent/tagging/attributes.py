@@ -20,7 +20,7 @@ from maxent.rows.arrays import Array
 from maxent.tagging.vocabulary import Names, Vocabulary
 
 _LONGEST = 10_000  # bytes of a name
-_TOGETHER = 256  # sequences whose names are numbered together
+_TOGETHER = 64  # sequences whose names are numbered together
 _MOST_BITS = 30
 
 _Batch: TypeAlias = tuple[Array, Array | None, Array, Array]

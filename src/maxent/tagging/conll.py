@@ -180,6 +180,7 @@ def _sequences(
 ) -> Iterator[list[tuple[str, ...]]]:
     current: list[tuple[str, ...]] = []
     hashes: int | None = None  # the first line that begins with #
+    known: dict[str, str] = {}  # words and tags come again and again: one text each
     for number, line in enumerate(lines, start=first):
         line = line.rstrip("\r")
         if not line.strip():
@@ -202,7 +203,7 @@ def _sequences(
             raise ValueError(
                 f"{path}, line {number}: column {columns.index('')} is empty: {line[:80]!r}"
             )
-        current.append(columns)
+        current.append(tuple([known.setdefault(text, text) for text in columns]))
     if current:
         yield current
 

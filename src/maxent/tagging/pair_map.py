@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -11,11 +12,14 @@ from scipy import sparse
 from maxent import io
 from maxent._support.checks import cuts, indices
 from maxent._support.threads import over_rows, sum_of_parts
+from maxent.core.domains import Domain
 from maxent.core.entropies import Entropy, Shannon, Shifted
 from maxent.core.maps import RowMap
 from maxent.core.row_factors import chain_columns
 from maxent.rows.arrays import Array, Ragged, Rows, Tied
+from maxent.rows.local import LocalEvaluator
 from maxent.structured import Chain
+from maxent.structured.chain.observed import TiedPaths
 from maxent.structured.chain.small import Packed, few
 
 _COST = 16  # entries of an elementwise pass that an attribute of a token counts as
@@ -233,13 +237,31 @@ class PairChainMap(RowMap):
         edge = p.tied.sum(axis=0, dtype=np.float64)
         if self._few is not None:
             return self._few_moments(marginals, edge)
+        return self._part_moments(lambda first, last: marginals[first:last], edge)
+
+    def weighted_moments(self, p: Rows, weights: Array) -> Array:
+        """The same of rows with weights; observed paths are written out a part at a time."""
+        if self._few is not None or not isinstance(p, TiedPaths):
+            return super().weighted_moments(p, weights)
+        each = np.repeat(weights, self._lengths)[:, None]
+
+        def marginals(first: int, last: int) -> Array:
+            return p.unary(first, last) * each[first:last]
+
+        return self._part_moments(marginals, p.transitions(weights))
+
+    def _part_moments(self, marginals: Callable[[int, int], Array], edge: Array) -> Array:
+        """Moments from the marginals of the positions from one to another."""
         from maxent.tagging.kernels.attribute_scores import add_moments
 
         sizes = (self.state.size, self._wide[0].size * self._width)
+        values, codes, tokens, state = self._codes
 
         def part(first: int, last: int) -> Array:
             whole, pairs, table = self._zeros(sizes)
-            add_moments(*self._codes, marginals, pairs, table.reshape(-1, self._width), first, last)
+            sums = pairs, table.reshape(-1, self._width)
+            here = values, codes, tokens[first : last + 1], state
+            add_moments(*here, marginals(first, last), *sums, 0, last - first)
             return whole
 
         total = self._sum(part, self._cuts)
@@ -250,8 +272,22 @@ class PairChainMap(RowMap):
         expected = self._values.T @ marginals
         return np.concatenate([expected[self._attribute, self.state], edge.reshape(-1)])
 
+    def evaluator(self, domain: Domain, weights: Array | None, observed: Any) -> LocalEvaluator:
+        """Observed paths stay states, which are in the domain as they are."""
+        fits = (
+            isinstance(observed, TiedPaths)
+            and domain == Chain(observed.n_states)
+            and observed.n_states == self.n_states
+            and np.array_equal(observed.lengths, self._lengths)
+        )
+        if fits:
+            return LocalEvaluator(self, weights, observed)
+        return super().evaluator(domain, weights, observed)
+
     def row_moments(self, p: Rows, index: Array) -> Any:
         """Expected attributes and transitions of each sequence."""
+        if not index.size:
+            return sparse.csr_array((self.n_rows, 0))
         own = index[index < self.state.size]
         attribute = np.searchsorted(self.start, own, side="right") - 1
         unary = p.own.values.reshape(-1, self.n_states)

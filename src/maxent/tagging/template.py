@@ -16,7 +16,7 @@ Columns = Sequence[str]  # of one token
 _MACRO = re.compile(r"%x\[\s*(-?\d+)\s*,\s*(\d+)\s*(?::\s*([a-z]+\d*)\s*)?\]")
 _NAMED = re.compile(r"(%x\[\s*-?\d+\s*,\s*)([A-Za-z_]\w*)")
 _EACH = "each"  # a change that makes an attribute of each part
-_TOGETHER = 256  # sequences whose attributes are made together
+_TOGETHER = 64  # sequences whose attributes are made together
 _FARTHEST = 100  # tokens that a line looks away
 
 CHUNKING = """\
@@ -210,7 +210,7 @@ class Template:
         (self._spread if each else self._plain).append(_Line(tuple(texts), tuple(parts)))
 
     def tokens(self, sequences: Iterable[Sequence[Columns]]) -> Iterator[list[Any]]:
-        """The attributes of the tokens of each sequence; a few hundred sequences are held."""
+        """The attributes of the tokens of each sequence; a few dozen sequences are held."""
         rest, done = iter(sequences), 0
         while batch := list(islice(rest, _TOGETHER)):
             joined = list(chain.from_iterable(batch))

@@ -63,10 +63,14 @@ class LBFGS(Solver):
             )
         return needs_gradient(problem)
 
+    def pairs(self, n_features: int) -> int:
+        """How many pairs are kept, at most, of so many weights."""
+        pair = 2 * np.dtype(np.float64).itemsize * n_features
+        return min(self.memory, max(_ROOM // (pair + 1), _FEWEST))
+
     def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
         gradient = _full_gradient(state)
-        room = max(_ROOM // (2 * gradient.nbytes + 1), _FEWEST)
-        pairs: deque[Pair] = deque(maxlen=min(self.memory, room))
+        pairs: deque[Pair] = deque(maxlen=self.pairs(gradient.size))
         restarted = False
         while True:
             direction = two_loop(gradient, pairs)

@@ -51,6 +51,7 @@ from maxent.learn.structured.sequences import (
 from maxent.rows.arrays import Array, Rows, Tied, row_dot
 from maxent.rows.blocks.table import is_blocked
 from maxent.structured import Chain
+from maxent.structured.chain.observed import TiedPaths
 from maxent.tagging.attributes import Attributes, Tokens
 from maxent.tagging.pair_map import PairChainMap
 from maxent.typing import ArrayLike, PotentialLike, SequencesLike
@@ -258,7 +259,11 @@ class ChainModel(ReadsSequences, ChainSettings, SolvesProblem, SavesFields, Base
         self, labels: Labels, entropy: Entropy, chains: RowMap, potential: Potential, weight: Array
     ) -> Problem:
         tied = self._ties(entropy)
-        observed = Chain(len(labels.classes)).encode(labels.paths(), tied=tied)
+        chain = Chain(len(labels.classes))
+        if tied and isinstance(unwrap(entropy).entropy, Shannon):
+            observed: Any = TiedPaths(labels.states, labels.lengths, chain.n_states)
+        else:  # other solvers read them again and again
+            observed = chain.encode(labels.paths(), tied=tied)
         kind, rate = self._slack()
         if kind != "linear":
             entropy, observed = Slack(entropy, observed, kind, rate), 0 * observed

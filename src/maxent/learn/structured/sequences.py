@@ -106,10 +106,11 @@ def number_labels(labels: list[Array]) -> Labels:
 
 def sorted_classes(labels: Array) -> tuple[Array, Array]:
     """The different labels in order, and the number of each label."""
-    given = np.array(labels.tolist())
+    given = labels if labels.dtype.kind == "U" else np.array(labels.tolist())
     if given.dtype.kind not in "biuU":
         raise ValueError(f"labels must be texts or integers, got {given.dtype}")
-    return np.unique(given, return_inverse=True)
+    classes, numbers = np.unique(given, return_inverse=True)
+    return np.array(classes.tolist()), numbers
 
 
 def check_classes(classes: Array) -> None:

@@ -30,6 +30,7 @@ from maxent.rows.arrays import (
     take_row,
 )
 from maxent.structured.chain.layout import Layout, empty_like, layout
+from maxent.structured.chain.observed import TiedPaths
 from maxent.structured.chain.small import Packed, few
 from maxent.structured.tied import tied_negentropy
 
@@ -537,6 +538,8 @@ class Chain(StructuredDomain):
         `max_theta <theta, p> - log Z`, found numerically unless the row is a single path.
         """
         rows = as_rows(p)
+        if isinstance(rows, TiedPaths):
+            return np.zeros(len(rows))
         if isinstance(rows, Tied):
             values = rows.own.values
             if ((values == 0) | (values == 1)).all():
