@@ -21,6 +21,7 @@ from maxent.families.base import Several
 from maxent.features import Schema, bind, fit_operators
 from maxent.learn.structural.classifier import ChosenFeature, LabelEvidence
 from maxent.learn.structured.chain import ChainClassifier, ChainModel
+from maxent.structured import SegmentMap
 from maxent.structured.chain.observed import TiedPaths
 from maxent.tagging import Attributes, InputChainMap, PairChainMap
 from maxent.testing.model_files import written
@@ -202,6 +203,7 @@ MODELS = [
     mx.ChainMap([sparse.csr_array(x) for x in SEQUENCES], 2),
     Attributes(["word=a", "word=b"]),
     PairChainMap(np.concatenate(SEQUENCES), [1, 3, 2], 2, [0, 2, 3], [0, 1, 1]),
+    SegmentMap(SEQUENCES, 2, 2),
     mx.RaggedMap(SEQUENCES),
     mx.RaggedMap([sparse.csr_array(x) for x in SEQUENCES]),
     mx.FenchelYoungLoss(mx.Tsallis(1.5)),
@@ -243,6 +245,7 @@ def parts_of_discrimination():
     chains, labels = [TABLE[:4], TABLE[4:6]], [[0, 1, 0, 1], [1, 0]]
     models = [mx.CRF(), mx.L1CRF(), mx.L2CRF(), mx.M3N(), mx.L1M3N(), mx.LaplaceMEDN(lam=4.0)]
     models += [mx.ChainClassifier("hinge"), mx.ChainClassifier(transitions="input")]
+    models += [mx.SegmentClassifier(longest=3, max_iter=20)]
     models += [mx.M3NCV([0.1, 1.0], cv=2), mx.L2CRFCV([0.1, 1.0], cv=2)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", mx.SeparableWarning)

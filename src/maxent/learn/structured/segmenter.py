@@ -109,7 +109,7 @@ class SegmentClassifier(ReadsSequences, StructuredEstimator):
     """
 
     _fitted_fields = (
-        *("attributes_", "n_features_in_", "classes_", "longest_", "phrases_"),
+        *("attributes_", "n_features_in_", "phrases_", "classes_", "longest_"),
         *("kept_", "weights_"),
         *CERTIFICATE,
     )
