@@ -106,13 +106,23 @@ def test_mixtures_with_the_observed_rows_are_exact():
     assert mixed_with_a_vertex(np.array([0.0, 1.0]), np.array([800.0, 800.0])).tolist() == [800, 0]
 
 
-def test_lower_bounds_are_kept():
-    """A gap bounds the minimum from below, and no later one says less."""
+def test_lower_bounds_are_kept(monkeypatch):
+    """A gap bounds the minimum from below, and after a dear one no later one says less."""
+    bounds, tightened = [], State.tightened
+
+    def watched(state, *settings):
+        found = tightened(state, *settings)
+        bounds.append(found.dual - found.gap)
+        return found
+
+    monkeypatch.setattr(State, "tightened", watched)
     problem = _field(True, mx.Box(0.005))
     solution = problem.run(mx.OWLQN(tol=0.0, max_iter=100))
-    below = [record["objective"] - record["gap"] for record in solution.history[1:]]
-    assert min(np.diff(below)) >= -1e-12
-    assert problem.run(mx.OWLQN(tol=1e-7)).objective >= below[-1] - 1e-7
+    below = [record["objective"] - record["gap"] for record in solution.history]
+    first = next(i for i, bound in enumerate(below) if bound in bounds)
+    assert min(below[first:]) >= bounds[0] - 1e-9  # rounding upwards is all that may be lost
+    assert below[-1] >= max(bounds) - 1e-9
+    assert problem.run(mx.OWLQN(tol=1e-7)).objective >= max(bounds) - 1e-7
     plain = problem.state(solution.w)
     assert solution.gap < 0.2 * plain.gap
 

@@ -51,9 +51,11 @@ def blocks(rows, cuts=CUTS) -> BlockTable:
     return BlockTable(MemoryBlocks(parts))
 
 
-def assert_same(one, other) -> None:
+def assert_same(one, other, **same) -> None:
     for name in ("coef_", "intercept_", "loss_", "objective_", "gap_", "optimality_"):
-        np.testing.assert_allclose(getattr(one, name), getattr(other, name), err_msg=name, **SAME)
+        np.testing.assert_allclose(
+            getattr(one, name), getattr(other, name), err_msg=name, **(same or SAME)
+        )
     assert min(one.gap_, one.optimality_) <= TOL  # without a penalty there is no gap
     assert one.n_features_in_ == other.n_features_in_
     assert repr(one.entropy_) == repr(other.entropy_)
@@ -91,13 +93,18 @@ CASES = {
 }
 
 
+APART = ("one-vs-all", "sparse", "cube", "cone")
+
+
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
 @pytest.mark.parametrize("case", CASES)
 def test_blocks_give_the_model_of_the_same_rows_in_memory(case, weights):
     model, y = CASES[case]
     model = clone(model).set_params(tol=TOL)
     whole = clone(model).fit(X, y, weights)
-    assert_same(model.fit(blocks(X), y, weights), whole)
+    # outputs that have nothing to do with each other take steps of their own in memory alone
+    apart = {"rtol": 0, "atol": 1e-6} if case in APART else {}
+    assert_same(model.fit(blocks(X), y, weights), whole, **apart)
 
 
 def test_many_weights_take_products_with_the_hessian_over_the_blocks():

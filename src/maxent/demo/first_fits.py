@@ -128,7 +128,7 @@ FITS: dict[str, dict[str, Callable[[], object]]] = {
         name: _tags_for(name)
         for name in (
             *("ChainClassifier", "CRF", "L1CRF", "L2CRF", "L2CRFCV"),
-            *("M3N", "M3NCV", "L1M3N", "LaplaceMEDN"),
+            *("M3N", "M3NCV", "L1M3N", "LaplaceMEDN", "SegmentClassifier"),
         )
     },
     "structures": {

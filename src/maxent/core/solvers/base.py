@@ -300,7 +300,7 @@ class Solver(ABC):
                 start, reach = state.dual, float(np.max(np.abs(state.w), initial=0.0))
                 standstill, floor = _Standstill(state), -np.inf
                 for count, plain in enumerate(iterations, start=1):
-                    state, floor = _bounded(plain, floor)
+                    state = _bounded(plain, floor, self.tol)
                     history.append(self._record(state, begin))
                     if file is not None:
                         file.write(state.w, history)
@@ -445,14 +445,15 @@ class _Standstill:
         return self._idle >= _PATIENCE and self._certificate <= _ROUNDED * unit
 
 
-def _bounded(state: State, floor: float) -> tuple[State, float]:
-    """The state, its gap at most what is left above the best lower bound so far, and that bound.
+def _bounded(state: State, floor: float, tol: float) -> State:
+    """The state, its gap at most what is left above a lower bound that a dear certificate gave.
 
     A gap at any w bounds the minimum from below, by the dual less the gap, and so the gap at all.
+    Where no finite gap exists, the optimality decides until the bound is within ``tol``.
     """
-    floor = max(floor, state.dual - state.gap)
     left = above_rounding(state.dual - floor, abs(state.dual) + abs(floor))
-    return (state.with_gap(left) if left < state.gap else state), floor
+    known = np.isfinite(state.gap) or left <= tol
+    return state.with_gap(left) if known and left < state.gap else state
 
 
 def _reached(state: State) -> Status:

@@ -83,8 +83,9 @@ class NewtonCG(Solver):
 
     def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
         if lie_apart(problem):
-            yield from steps_apart(problem, state, self.accuracy, self.cg_iter)
-            return
+            for state in steps_apart(problem, state, self.accuracy, self.cg_iter):
+                yield state
+        # where outputs by themselves gain no more, as at a start without curvature
         curvature, damping, cuts = second_order(problem), 0.0, 0
         while cuts < _CUTS:
             gradient = state.gradient - problem.potential.conjugate_gradient(-state.w)
