@@ -83,9 +83,10 @@ class NewtonCG(Solver):
 
     def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
         if lie_apart(problem):
-            for state in steps_apart(problem, state, self.accuracy, self.cg_iter):
-                yield state
-        # where outputs by themselves gain no more, as at a start without curvature
+            for better in steps_apart(problem, state, self.accuracy, self.cg_iter):
+                state = better
+                yield better
+            # outputs by themselves gain no more, as from a start without curvature: all together
         curvature, damping, cuts = second_order(problem), 0.0, 0
         while cuts < _CUTS:
             gradient = state.gradient - problem.potential.conjugate_gradient(-state.w)
