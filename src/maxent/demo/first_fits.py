@@ -128,11 +128,12 @@ FITS: dict[str, dict[str, Callable[[], object]]] = {
         name: _tags_for(name)
         for name in (
             *("ChainClassifier", "CRF", "L1CRF", "L2CRF", "L2CRFCV"),
-            *("M3N", "M3NCV", "L1M3N", "LaplaceMEDN", "SegmentClassifier"),
+            *("M3N", "M3NCV", "L1M3N", "LaplaceMEDN"),
         )
     },
     "structures": {
         "TreeClassifier": _tree,
+        "SegmentClassifier": _tags_for("SegmentClassifier"),
         "Aligner": _aligner,
         "Matcher": _matcher,
         "LabelRanker": _ranker,
