@@ -74,6 +74,7 @@ CASES = {
     "log_partition": (lambda x: ms.log_partition(TREE, x), [(3, 14)]),
     "marginals": (lambda x: ms.marginals(TREE, x), [(14,)]),
     "argmax": (lambda x: ms.argmax(SUBSET, x), VECTORS),
+    "entropy": (lambda x: ms.entropy(TREE, x), [(3, 14)]),
     "kl": (lambda x, y: ms.kl(TREE, x, y), [(3, 14), (3, 14)]),
     "cross_entropy": (lambda x, y: ms.cross_entropy(SUBSET, x, y), [(2, 4), (2, 4)]),
     "kbest": (lambda x: ms.kbest(TREE, x, 3), [(3, 14)]),
@@ -194,7 +195,8 @@ def test_every_function_is_there():
     functions = {
         name for name in ms.__all__ if name.islower() and not name.endswith("sparsemap_support")
     }
-    assert functions - set(CASES) == {"chain_sample", "segment_sample"}
+    draws = {"chain_sample", "segment_sample", "sample", "sample_without_replacement"}
+    assert functions - set(CASES) == draws
 
 
 @quiet  # of torch's own modules
@@ -251,6 +253,17 @@ def test_samples_are_compiled():
             fullgraph=True,
             backend="aot_eager",
         )(nodes)
+
+
+@quiet
+@pytest.mark.parametrize("draw", [ms.sample, ms.sample_without_replacement])
+def test_structures_are_drawn_in_compiled_code(draw):
+    scores = torch.randn(3, 14, dtype=torch.float64)
+    drawn = torch.compile(lambda x: draw(TREE, x, 2), fullgraph=True, backend="aot_eager")
+    torch.manual_seed(0)
+    right = draw(TREE, scores, 2)
+    torch.manual_seed(0)
+    assert torch.equal(drawn(scores), right)
 
 
 @quiet

@@ -21,7 +21,7 @@ from maxent.structured.max_marginals import (
     check_zeros_and_ones,
     structures_with_each,
 )
-from maxent.torch._operators import Operation
+from maxent.torch._operators import Operation, eager
 from maxent.torch.structured._divergences import cross_entropy_of, kl_of
 from maxent.torch.structured._domains import domain_argument, domain_of
 from maxent.torch.structured.oracles import arrays, as_rows, beside, sums_of
@@ -193,7 +193,8 @@ def sample_without_replacement(
             [0., 1., 0.]]))
     """
     rows = as_rows(theta, domain)
-    decisions(domain, np.zeros(theta.shape[-1]))  # refuses domains that have none
+    if eager(rows):  # compiled code is told of a domain that has none when it runs
+        decisions(domain, np.zeros(theta.shape[-1]))
     return _drawn(_Distinct, domain, rows, theta, n, generator, "sample_without_replacement")
 
 
