@@ -9,11 +9,13 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
+from place import NORTH, WEST, Notes, layer, layers, raster, records, values
+
+# isort: split
 import processing
 from maxent_processing import command, outputs
 from maxent_processing.plugin import MaxentPlugin
 from maxent_processing.provider import COMMAND, configured_command
-from place import NORTH, WEST, Notes, layer, layers, raster, records, values
 from processing.core.ProcessingConfig import ProcessingConfig
 from processing.gui.AlgorithmDialog import AlgorithmDialog
 from qgis.core import (
