@@ -51,7 +51,8 @@ def value(path, x, y):
 def numbers(path):
     """All numbers of a map, as bytes."""
     read = QgsRasterLayer(str(path))
-    return bytes(read.dataProvider().block(1, read.extent(), read.width(), read.height()).data())
+    block = read.dataProvider().block(1, read.extent(), read.width(), read.height())
+    return bytes(block.data())  # which are no copy: the block must live
 
 
 class Plain(unittest.TestCase):
