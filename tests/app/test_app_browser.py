@@ -693,10 +693,14 @@ def test_what_is_done_is_in_sight_and_goes_with_its_file(after_a_fit, tab):
         page = one.page
         button = page.get_by_role("button", name="See the result")
         covered = "b => { const r = b.getBoundingClientRect(); return document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2) !== b }"  # noqa: E501
-        page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
-        button.scroll_into_view_if_needed()
-        assert not button.evaluate(covered)
         page.get_by_text("What the program assumed").wait_for()
+
+        def in_sight():  # the page may still grow, and move the button
+            page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
+            button.scroll_into_view_if_needed()
+            return not button.evaluate(covered)
+
+        until(in_sight)
         one.choose("Choose a file of records", "others.csv")
         page.locator(".words pre", has_text="others.csv").wait_for()
         button.wait_for(state="detached")
