@@ -237,7 +237,7 @@ def subset_map(theta: Array, k: int) -> tuple[Array, Array]:
     x = theta.astype(np.float64)
     top = x.max(axis=1, initial=-np.inf)
     x -= top[:, None]
-    forward, take = _subset_walk(x, k)
+    forward, take = subset_walk(x, k)
     number = _all_taken(x, k)
     marginals = np.empty_like(x)
     for i in reversed(range(x.shape[1])):
@@ -252,7 +252,7 @@ def subset_jvp(theta: Array, k: int, v: Array) -> Array:
     """Derivative of those marginals along v: each step of the walk, differentiated."""
     x = theta.astype(np.float64)
     x -= x.max(axis=1, initial=-np.inf)[:, None]
-    take = _subset_walk(x, k)[1]
+    take = subset_walk(x, k)[1]
     slope = np.zeros((len(x), k + 1))  # of the sums so far
     bend = np.zeros_like(take)
     for i in range(x.shape[1]):
@@ -272,7 +272,7 @@ def subset_jvp(theta: Array, k: int, v: Array) -> Array:
     return out.astype(theta.dtype)
 
 
-def _subset_walk(x: Array, k: int) -> tuple[Array, Array]:
+def subset_walk(x: Array, k: int) -> tuple[Array, Array]:
     """Logarithms of the sums over subsets of the first i entries, [i, row, number], and shares.
 
     Those are take[i, row, number] = P(entry i is taken | so many of the first i + 1 are).
