@@ -7,6 +7,8 @@ different structures.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -24,7 +26,7 @@ class Derivation(Protocol):
     def begin(self) -> Any:
         """The state in which nothing is chosen."""
 
-    def options(self, state: Any) -> tuple[Array, list[Any]]:
+    def options(self, state: Any) -> tuple[list[float], list[Any]]:
         """Log-chances of the choices, and the states after them."""
 
     def write(self, state: Any, out: Array) -> None:
@@ -38,11 +40,11 @@ class _Chosen(NamedTuple):
     rest: _Chosen | None
 
 
-def _log_shares(scores: Array) -> Array:
+def _log_shares(scores: Sequence[float]) -> list[float]:
     """Logarithms of the shares in the sum of the exponentials."""
-    top = scores.max()
-    shares: Array = scores - top - np.log(np.exp(scores - top).sum())
-    return shares
+    top = max(scores)  # few numbers, for which numpy takes longer
+    mass = math.log(sum(math.exp(x - top) for x in scores))
+    return [x - top - mass for x in scores]
 
 
 def _mark(chosen: _Chosen | None, out: Array) -> None:
@@ -66,13 +68,13 @@ class Path:
         n, m = self.shape
         return _Chosen(n * m - 1, None)
 
-    def options(self, state: _Chosen) -> tuple[Array, list[_Chosen]]:
+    def options(self, state: _Chosen) -> tuple[list[float], list[_Chosen]]:
         """The cells from which a path comes."""
         i, j = divmod(state.entry, self.shape[1])
         if not i and not j:
-            return np.empty(0), []
+            return [], []
         cells = [(a, b) for a, b in ((i - 1, j - 1), (i - 1, j), (i, j - 1)) if a >= 0 and b >= 0]
-        sums = np.array([self.forward[a + 1, b + 1] for a, b in cells])
+        sums = [self.forward.item(a + 1, b + 1) for a, b in cells]
         return _log_shares(sums), [_Chosen(a * self.shape[1] + b, state) for a, b in cells]
 
     def write(self, state: _Chosen, out: Array) -> None:
@@ -99,13 +101,14 @@ class Subset:
         """All are left."""
         return _Some(self.scores.size, self.k, None)
 
-    def options(self, state: _Some) -> tuple[Array, list[_Some]]:
+    def options(self, state: _Some) -> tuple[list[float], list[_Some]]:
         """Whether to take the last entry, unless all that are left must be."""
         last, left, chosen = state
         if not left or last == left:
-            return np.empty(0), []
+            return [], []
         last -= 1
-        sums = np.array([self.sums[last, left], self.sums[last, left - 1] + self.scores[last]])
+        above = self.sums.item(last, left - 1) + self.scores.item(last)
+        sums = self.sums.item(last, left), above
         taken = _Some(last, left - 1, _Chosen(last, chosen))
         return _log_shares(sums), [_Some(last, left, chosen), taken]
 
@@ -140,7 +143,7 @@ class SpanTree:
         """The whole tree."""
         return _Grown(_Chosen(int(self.chart.target[self.chart.goals[self.n] - 1]), None), None)
 
-    def options(self, state: _Grown) -> tuple[Array, list[_Grown]]:
+    def options(self, state: _Grown) -> tuple[list[float], list[_Grown]]:
         """The labels, or the ways to take apart, the first item with several."""
         chart, (waiting, chosen) = self.chart, state
         while waiting is not None:
@@ -153,20 +156,20 @@ class SpanTree:
                 cell = int(chart.head[v] * self.n + chart.dependent[v]) * self.labels
                 after = _Chosen(int(v) - chart.item.size, rest)
                 if self.labels > 1:
-                    shares = _log_shares(self.theta[cell : cell + self.labels])
+                    shares = _log_shares(self.theta[cell : cell + self.labels].tolist())
                     labels = range(cell, cell + self.labels)
                     return shares, [_Grown(after, _Chosen(label, chosen)) for label in labels]
                 chosen = _Chosen(cell, chosen)
             left, right, ways = int(chart.left[v]), int(chart.right[v]), int(chart.ways[v])
             parts = [(left + t, right + t * chart.pitch) for t in range(ways)]
             if ways > 1:
-                sums = np.array([self.inside[a] + self.inside[b] for a, b in parts])
+                sums = [self.inside.item(a) + self.inside.item(b) for a, b in parts]
                 states = [_Grown(_Chosen(a, _Chosen(b, rest)), chosen) for a, b in parts]
                 return _log_shares(sums), states
             waiting = _Chosen(left, _Chosen(right, rest))
         if state.waiting is None:
-            return np.empty(0), []
-        return np.zeros(1), [_Grown(None, chosen)]
+            return [], []
+        return [0.0], [_Grown(None, chosen)]
 
     def write(self, state: _Grown, out: Array) -> None:
         """The labelled cells."""

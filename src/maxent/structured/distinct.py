@@ -7,6 +7,7 @@ same choices. Elsewhere it is what scores of -inf leave of a domain.
 from __future__ import annotations
 
 import heapq
+import math
 from itertools import count
 
 import numpy as np
@@ -99,14 +100,29 @@ def _leaves(choices: Derivation, n: int, rng: np.random.Generator, out: Array) -
             shares, states = choices.options(state)
             if not states:
                 break
-            chosen = int(np.argmax(shares + rng.gumbel(size=len(states))))
-            for i in np.flatnonzero(shares > -np.inf):
-                if i != chosen:
-                    mass = so_far + shares[i]
-                    top = mass - np.logaddexp(mass + least, np.log(rng.exponential()))
+            chosen = _one_of(shares, rng.random())
+            for i, share in enumerate(shares):
+                if i != chosen and share > -math.inf:
+                    mass = so_far + share
+                    top = mass - _log_sum(mass + least, -rng.gumbel())
                     heapq.heappush(waiting, (-top, next(number), mass, states[i]))
             so_far, state = so_far + shares[chosen], states[chosen]
         choices.write(state, row)
+
+
+def _one_of(shares: list[float], at: float) -> int:
+    """The choice at a place between 0 and 1, of those with these log-chances."""
+    likeliest = shares.index(max(shares))
+    for i, share in enumerate(shares):
+        at -= math.exp(share)
+        if at < 0.0:
+            return i
+    return likeliest  # chances round to less than 1
+
+
+def _log_sum(a: float, b: float) -> float:
+    """`log(exp a + exp b)`."""
+    return max(a, b) + math.log1p(math.exp(-abs(a - b)))
 
 
 def _parts(
