@@ -32,7 +32,7 @@ class DistributionEntropy(Entropy):
     entropy : Entropy
         omega, a differentiable entropy of the simplex.
     structure : KBestDomain
-        A domain with the k best structures: a chain, an alignment, trees of any kind.
+        A domain with the k best structures: chains, alignments, trees, subsets, matchings, rankings.
     k : int, default 16
         Structures to begin with.
     max_k : int, default 1024

@@ -280,15 +280,17 @@ class Birkhoff(KBestDomain, Couplings):
         return vertex
 
     def _kbest(self, theta: Rows, k: int) -> tuple[Array, list[Rows]]:
+        from maxent._support.compiling.kernels import exact
         from maxent.structured.transport.kernels.matchings import kbest_rows
 
         offsets, sides, _ = self._cuts(theta)
         values = flat(theta)
+        search = exact(kbest_rows, k * int(np.sum(sides**3)))
         scores, found = np.empty((len(sides), k)), np.empty((k, values.size), values.dtype)
         without: list[int] = []
 
         def work(start: int, stop: int) -> None:
-            row = kbest_rows(values, offsets, sides, scores, found, start, stop)
+            row = search(values, offsets, sides, scores, found, start, stop)
             if row >= 0:
                 without.append(row)
 

@@ -407,7 +407,7 @@ def kbest_rows(theta, starts, ns, ms, band, value, out, start, stop):
         scores = theta[cut].reshape(n, m)
         best = np.full((n + 1, m + 1, count), -np.inf)  # best[i + 1, j + 1]: ending at (i, j)
         came = np.empty((n, m, count), np.int8)  # 0 from the diagonal, 1 above, 2 the left
-        rank = np.empty((n, m, count), np.int64)  # in the list there
+        rank = np.empty((n, m, count), np.int32)  # in the list there
         best[0, 0, 0] = 0.0
         for i in range(n):
             low, high = _columns(i, n, m, band)

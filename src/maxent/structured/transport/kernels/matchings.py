@@ -100,16 +100,22 @@ def kbest_rows(theta, offsets, sides, value, out, start, stop):
         n, cells = sides[r], slice(offsets[r], offsets[r + 1])
         cost = np.empty((n, n))
         for i in range(n):
-            least = np.inf
+            closed[i], bar[i], owner[i] = False, False, -1
+            barred[0, i], partner[0, i] = False, -1
+        for i in range(n):
+            nearest, least = -1, np.inf
             for j in range(n):
                 cost[i, j] = -np.float64(theta[offsets[r] + i * n + j])
-                least = min(least, cost[i, j])
-            if least == np.inf:
+                if cost[i, j] < least:
+                    nearest, least = j, cost[i, j]
+            if nearest < 0:
                 return r
             u[0, i], v[0, i] = least, 0.0
-            closed[i], bar[i], owner[i] = False, False, -1
-            barred[0, i] = False
+            if owner[nearest] < 0:
+                owner[nearest], partner[0, i] = i, nearest
         for i in range(n):
+            if partner[0, i] >= 0:
+                continue
             sink, far = _shortest(
                 cost, i, owner, u[0], v[0], closed, bar, np.inf, length, origin, done
             )
