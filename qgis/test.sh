@@ -18,7 +18,9 @@ done
 if [ -z "$python" ]; then
   command -v apt-get >/dev/null || skip "there is no QGIS, and no apt-get to install it with"
   [ "$(id -u)" = 0 ] || skip "there is no QGIS, and only root can install it (apt-get install qgis python3-qgis)"
+  exec 9>/tmp/maxent-apt-get.lock && flock 9 # tests of R may be installing beside us
   apt-get update -qq && apt-get install -y -qq --no-install-recommends qgis qgis-providers python3-qgis >/dev/null
+  flock -u 9
   python=/usr/bin/python3
 fi
 QT_QPA_PLATFORM=offscreen

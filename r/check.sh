@@ -10,8 +10,11 @@ for package in $packages; do
   dpkg -s "$package" >/dev/null 2>&1 || lacking="$lacking $package"
 done
 if [ -n "$lacking" ] && command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
+  # one at a time: tests of QGIS may be installing beside us
+  exec 9>/tmp/maxent-apt-get.lock && flock 9
   # shellcheck disable=SC2086
   { apt-get update -qq && apt-get install -y -qq --no-install-recommends $lacking >/dev/null; } || true
+  flock -u 9
 fi
 if ! Rscript -e 'for (p in c("reticulate", "terra", "sf", "testthat", "knitr", "rmarkdown")) loadNamespace(p)' \
   >/dev/null 2>&1; then

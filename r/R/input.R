@@ -29,6 +29,7 @@
     }
     place <- list(crs = crs)
     if (ncol(occ) == 2 && all(vapply(occ, is.numeric, NA)) && !any(tolower(names(occ)) %in% .usual)) {
+      place$assumed <- sprintf("%s: its columns %s and %s are taken as x and y", name, names(occ)[1], names(occ)[2])
       names(occ) <- c("x", "y")
     }
   }

@@ -270,6 +270,8 @@ def _layers(given: Told, options: Options | None = None) -> LayerFiles:
 
 def _records(given: Told, options: Options) -> RecordFile:
     place = {k: given[k] for k in ("x", "y", "crs") if given.get(k) is not None}
+    if given.get("assumed"):
+        warnings.warn(given["assumed"], UserWarning, stacklevel=2)  # a note of the call
     made = options.make(RecordFile, _table(given))
     named = {f.name: getattr(made, f.name) for f in fields(RecordFile)} | place
     return RecordFile(**named)

@@ -97,6 +97,8 @@ test_that("an error leaves nothing half-written and names the call", {
 
 test_that("notes are messages, and are kept", {
   made <- species()
+  unnamed <- stats::setNames(made$occ[c("decimalLongitude", "decimalLatitude")], c("east", "north"))
+  expect_message(quick(unnamed, made$env, quiet = FALSE), "its columns east and north are taken as x and y")
   expect_message(fit <- maxent(made$occ, made$env, features = "l", cv = "none", bootstrap = 0, jackknife = FALSE,
                                permutations = 0), "60 records", class = "maxent_note")
   expect_match(fit$notes, "60 records", all = FALSE)
