@@ -398,6 +398,18 @@ def test_the_best_of_many_subsets_and_draws_of_them():
     assert abs(both.mean() - right) <= 6 * np.sqrt(right * (1 - right) / 3000)
 
 
+@pytest.mark.parametrize("scale", [1e3, 1e9, 1e14])
+def test_draws_of_subsets_at_any_scale(scale):
+    theta = scale * np.array([[3.0, -1.0, 2.0, 0.5, 2.0], [1.0, 1.0, 1.0, 1.0, 1.0]])
+    theta[1] += np.arange(5)
+    for k in (1, 2, 3, 4, 5):
+        drawn = np.array(KSubset(k).sample(theta, 2000, random_state=0))
+        p = KSubset(k).softmax(theta)[1]
+        assert (np.abs(drawn.mean(axis=0) - p) <= 6 * np.sqrt(p * (1 - p) / 2000) + 1e-9).all()
+    ties = KSubset(300).sample(scale * np.ones((1, 100_000)), random_state=0)[0]
+    assert ties.sum() == 300
+
+
 def test_subsets_of_very_many_entries():
     theta = np.random.default_rng(1).normal(size=20_000).astype(np.float32)
     scores, batches = KSubset(100).kbest(theta, 4)

@@ -15,6 +15,7 @@ from maxent.core.domains.base import Domain, StructuredDomain, SumProductDomain
 from maxent.core.prediction_maps import (
     capped_map,
     capped_softmax,
+    independent_entries,
     sigmoid_map,
     softmax_map,
     subset_jvp,
@@ -378,11 +379,12 @@ class KSubset(StructuredDomain):
         self._check(theta)
         found = np.empty((n, *theta.shape), theta.dtype)
         uniform = rng.random(found.shape)
+        take, leave = independent_entries(theta, int(self.k))
 
         def work(start: int, stop: int) -> None:
-            sample_rows(theta, int(self.k), uniform, found, start, stop)
+            sample_rows(take, leave, int(self.k), uniform, found, start, stop)
 
-        over_rows(work, len(theta), theta.shape[1] * (10 * int(self.k) + n))
+        over_rows(work, len(theta), theta.shape[1] * (int(self.k) + n))
         return list(found)
 
     def softmax_jvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:

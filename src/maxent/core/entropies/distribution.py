@@ -32,7 +32,7 @@ class DistributionEntropy(Entropy):
     entropy : Entropy
         omega, a differentiable entropy of the simplex.
     structure : KBestDomain
-        A domain with the k best structures: chains, alignments, trees, subsets, matchings, rankings.
+        A domain with the k best structures: chains, alignments, trees, matchings, rankings.
     k : int, default 16
         Structures to begin with.
     max_k : int, default 1024

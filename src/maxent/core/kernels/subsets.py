@@ -64,62 +64,61 @@ def _total(scores, places, moved):
     return total
 
 
-@njit(cache=True, nogil=True)
-def _count_on(scores, k, before, after, i):
-    """Write logarithms of the sums over subsets of the first i + 1 entries, from those of i.
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _count_on(take, leave, size, k, before, after, i):
+    """Write the chances of the numbers taken of the first i + 1 entries, from those of i.
 
-    Of each size that a subset of k can still have.
+    Of the numbers from which k of ``size`` entries can still be reached.
     """
-    left = scores.size - i - 1
-    for j in range(max(0, k - left), min(i + 1, k) + 1):
-        without = before[j] if j <= i else -np.inf
-        taken = before[j - 1] + scores[i] if j else -np.inf
-        top = max(without, taken)
-        after[j] = top
-        if top > -np.inf:
-            after[j] += np.log1p(np.exp(min(without, taken) - top))
+    low, high = max(0, k - (size - i - 1)), min(i + 1, k)
+    first = max(low, 1)
+    here, less = before[first : high + 1], before[first - 1 : high]
+    out = after[first : high + 1]
+    for j in range(out.size):
+        out[j] = here[j] * leave + less[j] * take
+    if low == 0:
+        after[0] = before[0] * leave
 
 
 @njit(cache=True, nogil=True)
-def sample_rows(theta, k, uniform, out, start, stop):
+def sample_rows(take, leave, k, uniform, out, start, stop):
     """Write subsets (draw, row, entry), from the last entry to the first.
 
-    The sums of a few entries are kept, and those between are taken again from there: room for
+    Entries that are taken and left independently, with these chances, are a subset of k drawn by
+    its weight once k of them are taken. A walk back from there meets a number of entries with at
+    most its chance forward (over that of k), so chances that are too small for a number are never
+    missed. Those of a few places are kept, and those between are taken again from there: room for
     2 sqrt(d) (k + 1) numbers instead of d (k + 1).
     """
-    draws, size = len(out), theta.shape[1]
+    draws, size = len(out), take.shape[1]
     step = int(np.ceil(np.sqrt(size)))
     kept = np.empty((-(-size // step), k + 1))
-    sums, number = np.empty((step + 1, k + 1)), np.empty(draws, np.int64)
-    scores = np.empty(size)
+    chance, number = np.empty((step + 1, k + 1)), np.empty(draws, np.int64)
     for row in range(start, stop):
-        top = -np.inf
+        chance[:2] = 0.0
+        chance[0, 0] = 1.0
         for i in range(size):
-            top = max(top, np.float64(theta[row, i]))
-        for i in range(size):
-            scores[i] = theta[row, i] - top  # which changes no probability
-        sums[0, :] = -np.inf
-        sums[0, 0] = 0.0
-        for i in range(size):
+            here, after = chance[i % 2], chance[1 - i % 2]
             if i % step == 0:
-                for j in range(k + 1):
-                    kept[i // step, j] = sums[i % 2, j]
-            _count_on(scores, k, sums[i % 2], sums[1 - i % 2], i)
+                kept[i // step] = here
+            _count_on(take[row, i], leave[row, i], size, k, here, after, i)
         number[:] = k
         for block in range(len(kept) - 1, -1, -1):
             first = block * step
             last = min(first + step, size)
-            for j in range(k + 1):
-                sums[0, j] = kept[block, j]
+            chance[:] = 0.0
+            chance[0] = kept[block]
             for i in range(first, last):
-                _count_on(scores, k, sums[i - first], sums[i - first + 1], i)
+                here, after = chance[i - first], chance[i - first + 1]
+                _count_on(take[row, i], leave[row, i], size, k, here, after, i)
             for draw in range(draws):
                 for i in range(last - 1, first - 1, -1):
                     j, chosen = number[draw], False
                     if j > i:
                         chosen = True  # all that are left
                     elif j:
-                        without, taken = sums[i - first, j], sums[i - first, j - 1] + scores[i]
-                        chosen = uniform[draw, row, i] * (1.0 + np.exp(without - taken)) < 1.0
+                        with_it = chance[i - first, j - 1] * take[row, i]
+                        without = chance[i - first, j] * leave[row, i]
+                        chosen = uniform[draw, row, i] * (with_it + without) < with_it
                     out[draw, row, i] = 1 if chosen else 0
                     number[draw] = j - chosen
