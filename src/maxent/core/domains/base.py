@@ -316,6 +316,10 @@ class KBestDomain(Domain):
         """Scores (rows, k) of the k best vertices of each row, falling, and the k batches of them.
 
         Where a row has fewer than k vertices, the rest score -inf and are rows of zeros.
+
+        >>> from maxent.core.domains import KSubset
+        >>> KSubset(2).kbest([3.0, 1.0, 2.0], 2)
+        (array([5., 4.]), [array([1., 0., 1.]), array([1., 1., 0.])])
         """
         theta = self.check_scores(theta)
         if not isinstance(k, int | np.integer) or k < 1:

@@ -29,8 +29,9 @@ class Permutahedron(KBestDomain):
 
     By Rado's theorem p belongs to it where the sums of its j largest entries are at most those of
     w, and the sums of all are the same. ``argmax`` sorts; the projections are isotonic regressions
-    of the sorted scores, O(d log d). A log-partition over permutations is #P-hard (a permanent), so
-    there is no softmax. A score of -inf takes a weight of 0.
+    of the sorted scores, O(d log d), and ``kbest`` swaps neighbours. A log-partition over
+    permutations is #P-hard (a permanent), so there is no softmax. A score of -inf takes a weight
+    of 0.
 
     Parameters
     ----------

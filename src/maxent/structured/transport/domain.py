@@ -230,8 +230,8 @@ class Birkhoff(KBestDomain, Couplings):
 
     A row is an n x n matrix, flattened: entry `i n + j` scores matching i with j. Its size fixes n,
     so that matrices of several sizes make a Ragged. ``argmax`` is the assignment problem,
-    ``project`` the Euclidean projection (a sparse soft matching), ``project_kl`` Sinkhorn's; a
-    softmax would be a permanent and does not exist.
+    ``project`` the Euclidean projection (a sparse soft matching), ``project_kl`` Sinkhorn's,
+    ``kbest`` Murty's partition; a softmax would be a permanent and does not exist.
 
     >>> domain = Birkhoff()
     >>> domain.project([1.0, 0.2, 0.4, 0.0])
