@@ -1,9 +1,9 @@
-"""Transport plans of 256 x 256: Euclidean, Sinkhorn and exact, beside POT.
+"""Transport plans of 256 x 256: Euclidean, Sinkhorn and exact, beside POT; the best matchings.
 
 Seconds are those of the processor; BLAS has one thread, since a second one that waits for work on
 a busy machine would count as well.
 Accuracy is the violation of the sums, in the 1-norm, as a share of the mass; of exact plans, what
-their cost exceeds the best by.
+their cost exceeds the best by; of lists of matchings, what their scores differ by.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 import maxent as mx
 from benchmarks.limits import rates, with_limit
-from benchmarks.peers import pot
+from benchmarks.peers import pot, scipy_murty
 from benchmarks.report import Row, compared, missing
 from benchmarks.timing import in_turns
 
@@ -75,6 +75,23 @@ def run(quick: bool = False, only: str = "") -> list[Row]:
             lambda cost=cost: pot.exact(mass, mass, cost),
             lambda plan, cost=cost, best=best: float((plan * cost).sum()) - best,
         )
+    return rows + (matchings(quick) if "best".startswith(only) else [])
+
+
+def matchings(quick: bool) -> list[Row]:
+    """The k best matchings of matrices of noise."""
+    rows, k = [], 10 if quick else 100
+    for size in (20,) if quick else (50, 200):
+        theta = np.random.default_rng(0).normal(size=(size, size))
+        lists: dict[str, Callable[[], np.ndarray]] = {
+            OURS: lambda theta=theta: mx.Birkhoff().kbest(theta.ravel(), k)[0],
+            scipy_murty.NAME: lambda theta=theta: scipy_murty.best_matchings(theta, k)[0],
+        }
+        times = in_turns(lists, repeats=9, clock=process_time)
+        apart = float(np.abs(lists[OURS]() - lists[scipy_murty.NAME]()).max())
+        off = dict.fromkeys(lists, apart)
+        problem = f"{k} best matchings of noise {size} x {size}"
+        rows += compared("structured_transport", problem, times, OURS, off, {})
     return rows
 
 

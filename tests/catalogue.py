@@ -287,6 +287,7 @@ SPLITTERS = [
 # abstract, or made by solving: tested through the classes above
 ABSTRACT = {
     "Domain",
+    "KBestDomain",
     "Family",
     "FeatureClass",
     "Operator",

@@ -16,6 +16,7 @@ PUBLIC = {
     "maxent.rows.arrays": ["Ragged", "Tied"],
     "maxent.core.domains": [
         "Domain",
+        "KBestDomain",
         "StructuredDomain",
         "SumProductDomain",
         "Simplex",

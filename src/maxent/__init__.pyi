@@ -28,6 +28,7 @@ from maxent.core.domains import Cube as Cube
 from maxent.core.domains import Domain as Domain
 from maxent.core.domains import Euclidean as Euclidean
 from maxent.core.domains import Intervals as Intervals
+from maxent.core.domains import KBestDomain as KBestDomain
 from maxent.core.domains import KSubset as KSubset
 from maxent.core.domains import NonNegative as NonNegative
 from maxent.core.domains import Product as Product

@@ -20,6 +20,7 @@ from maxent.core.domains import (
 from maxent.core.domains.active_set import project_by_argmax
 from maxent.rows.arrays import Ragged
 from maxent.structured.chain.domain import Chain
+from maxent.structured.paths.automaton import Automaton
 from maxent.testing.domains import check_domain
 from maxent.testing.inside import check_inside
 
@@ -367,3 +368,60 @@ def test_negentropies_end_where_products_with_the_hessian_are_rough():
     exact = (theta @ p[0] - log_partition)[0]
     for domain in (RoughSubsets(3), KSubset(3)):
         assert domain.negentropy(p)[0] == pytest.approx(exact, abs=1e-8)
+
+
+def test_the_best_of_many_subsets_and_draws_of_them():
+    rng = np.random.default_rng(0)
+    theta = rng.normal(size=(2, 40))
+    theta[1] = np.round(theta[1])
+    theta[:, :3] = -np.inf
+    scores, batches = KSubset(30).kbest(theta, 200)
+    steps = [(j, 0, j) for j in range(31)] + [(j, 1, j + 1) for j in range(30)]
+    words = Automaton(2, steps, final=(30,))
+    for i, row in enumerate(theta):
+        own = np.stack([np.zeros(40), row], 1).ravel()
+        np.testing.assert_allclose(scores[i], words.kbest(own, 200)[0], atol=1e-12)
+        listed = np.array([batch[i] for batch in batches])
+        assert len(np.unique(listed, axis=0)) == 200
+        assert (listed.sum(axis=1) == 30).all()
+        assert not listed[:, :3].any()
+    drawn = np.array(KSubset(30).sample(theta, 3000, random_state=2))
+    p = KSubset(30).softmax(theta)[1]
+    assert (np.abs(drawn.mean(axis=0) - p) <= 6 * np.sqrt(p * (1 - p) / 3000) + 1e-9).all()
+    assert (drawn.sum(axis=2) == 30).all()
+    both = drawn[:, 0, 5] * drawn[:, 0, 6]  # entries of a subset keep one another out
+    rows = np.vstack([theta[0]] * 2)
+    rows[1, 5] = -np.inf
+    partition = KSubset(30).softmax(rows)[0]
+    with_one = KSubset(29).softmax(np.delete(theta[0], 5))[1][5]
+    right = -np.expm1(partition[1] - partition[0]) * with_one
+    assert abs(both.mean() - right) <= 6 * np.sqrt(right * (1 - right) / 3000)
+
+
+@pytest.mark.parametrize("scale", [1e3, 1e9, 1e14])
+def test_draws_of_subsets_at_any_scale(scale):
+    theta = scale * np.array([[3.0, -1.0, 2.0, 0.5, 2.0], [1.0, 1.0, 1.0, 1.0, 1.0]])
+    theta[1] += np.arange(5)
+    for k in (1, 2, 3, 4, 5):
+        drawn = np.array(KSubset(k).sample(theta, 2000, random_state=0))
+        p = KSubset(k).softmax(theta)[1]
+        assert (np.abs(drawn.mean(axis=0) - p) <= 6 * np.sqrt(p * (1 - p) / 2000) + 1e-9).all()
+    ties = KSubset(300).sample(scale * np.ones((1, 100_000)), random_state=0)[0]
+    assert ties.sum() == 300
+
+
+def test_subsets_of_very_many_entries():
+    theta = np.random.default_rng(1).normal(size=20_000).astype(np.float32)
+    scores, batches = KSubset(100).kbest(theta, 4)
+    falling = -np.sort(-theta.astype(np.float64))
+    losses = [0, falling[99] - falling[100]]
+    np.testing.assert_allclose(scores[0] - scores[:2], losses, atol=1e-9)
+    assert batches[3].sum() == 100
+    (drawn,) = KSubset(100).sample(theta, random_state=0)
+    assert drawn.sum() == 100
+    every = KSubset(20_000).sample(theta, random_state=0)[0]
+    assert every.all()
+    with pytest.raises(ValueError, match="at least 2 finite scores"):
+        KSubset(2).kbest([1.0, -np.inf], 1)
+    with pytest.raises(ValueError, match="at least 2 finite scores"):
+        KSubset(2).sample([1.0, -np.inf])

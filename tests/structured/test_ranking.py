@@ -288,3 +288,50 @@ def test_bad_input_is_explained(call, message):
 def test_no_entropy_of_the_distribution_over_permutations():
     with pytest.raises(TypeError, match="log-partition"):
         mx.Shannon(domain=mx.Permutahedron([2, 1]))
+
+
+@pytest.mark.parametrize(
+    "w", [[3, 2, 1], [2, 2, 0.5, 0, 0], [1, 0.5, -1, -1], [0, 0, 0], [2.5]], ids=str
+)
+def test_the_k_best_points_by_enumeration(w):
+    domain, theta = mx.Permutahedron(w), rows(size=len(w))
+    theta[0] = np.round(theta[0])
+    theta[1] = 0
+    vertices = domain.vertices(len(w))
+    count = len(vertices)
+    scores, batches = domain.kbest(theta, count + 2)
+    np.testing.assert_allclose(scores[:, :count], -np.sort(-(theta @ vertices.T)), atol=1e-12)
+    assert (scores[:, count:] == -np.inf).all()
+    for i in range(len(theta)):
+        listed = np.array([batch[i] for batch in batches])
+        assert len(np.unique(listed[:count], axis=0)) == count  # equal weights give one point
+        np.testing.assert_allclose(listed[:count] @ theta[i], scores[i, :count], atol=1e-12)
+        assert not listed[count:].any()
+    few, _ = domain.kbest(theta, 2)
+    np.testing.assert_array_equal(few, scores[:, :2])
+
+
+def test_the_best_points_give_forbidden_scores_nothing():
+    domain, theta = mx.Permutahedron([2, 1, 0, 0]), [0.5, -np.inf, 2.0, 1.0]
+    scores, batches = domain.kbest(theta, 7)
+    part = mx.Permutahedron([2, 1, 0]).kbest([0.5, 2.0, 1.0], 7)
+    np.testing.assert_array_equal(scores, part[0])
+    np.testing.assert_array_equal(np.delete(batches, 1, axis=1), part[1])
+    with pytest.raises(ValueError, match="ends with 1 zeros"):
+        mx.Permutahedron([2, 1, 0]).kbest([1.0, -np.inf, -np.inf], 2)
+    with pytest.raises(ValueError, match="k >= 1"):
+        domain.kbest(theta, 0)
+
+
+def test_the_best_of_many_rankings():
+    """The first ones exchange neighbours, the nearest first, then two pairs or the next one."""
+    theta = np.random.default_rng(2).normal(size=500)
+    domain = mx.Permutahedron(np.arange(500.0, 0, -1))
+    scores, batches = domain.kbest(theta, 60)
+    gaps = np.sort(-np.diff(-np.sort(-theta)))
+    third = min(gaps[2], gaps[0] + gaps[1])
+    np.testing.assert_allclose(scores[0] - scores[1:4], [*gaps[:2], third], atol=1e-9)
+    assert (np.diff(scores) <= 0).all()
+    assert len(np.unique(batches, axis=0)) == 60
+    ties = domain.kbest(np.zeros(500), 60)[1]
+    assert len(np.unique(ties, axis=0)) == 60

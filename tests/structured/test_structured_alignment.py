@@ -127,3 +127,49 @@ def test_almost_certain_cells_are_no_path():
     """Ones that would make a path beside a cell that is almost 1: not a vertex, so not 0."""
     p = np.array([1.0, 1.0, 1 - 4e-10, 0.0, 0.0, 1.0])
     assert Alignment(2, 3).negentropy(p) == pytest.approx(4e-10 * np.log(4e-10), rel=0.1)
+
+
+@pytest.mark.parametrize("scale", [1.0, 300.0])  # sums that no plain number holds
+def test_draws_follow_the_law_inside_the_band_and_for_each_size(scale):
+    rng = np.random.default_rng(0)
+    shapes = [(3, 4), (1, 1), (2, 5), (4, 3)]
+    domain = Alignment(*zip(*shapes, strict=True), band=1)
+    theta = mx.Ragged.from_rows([scale * rng.normal(size=n * m) for n, m in shapes])
+    drawn = domain.sample(theta, 2000, random_state=1)
+    for again, first in zip(domain.sample(theta, 2000, 1), drawn, strict=True):
+        np.testing.assert_array_equal(again.values, first.values)
+    mean = np.mean([x.values for x in drawn], axis=0)
+    p = domain.softmax(theta)[1].values
+    assert (np.abs(mean - p) <= 6 * np.sqrt(p * (1 - p) / 2000) + 1e-3).all()
+    assert all(domain.contains(x).all() for x in drawn[:50])
+    single = domain.sample(theta.astype(np.float32), 1, 0)[0]
+    assert single.values.dtype == np.float32
+    with pytest.raises(ValueError, match="row 0 has no alignment"):
+        Alignment(2, 2).sample([0.0, 0.0, 0.0, -np.inf])
+    with pytest.raises(ValueError, match="n >= 1"):
+        Alignment(2, 2).sample(np.zeros(4), 0)
+
+
+def test_draws_are_alike_one_by_one_and_in_a_batch():
+    theta = np.random.default_rng(3).normal(size=(40, 400))
+    batch = np.array(Alignment(20, 20).sample(theta, 30, 5))  # shared out among threads
+    lengths = tuple([20] * 40)
+    cut = Alignment(lengths, lengths).sample(mx.Ragged.from_rows(list(theta)), 30, 5)
+    np.testing.assert_array_equal(batch.reshape(30, -1), [x.values for x in cut])
+
+
+def test_the_best_of_long_alignments_beside_a_lattice():
+    n, m = 12, 9
+    theta = np.random.default_rng(2).normal(size=n * m)
+    arcs, entries = [], []
+    for i in range(n):
+        for j in range(m):
+            for a, b in ((1, 1), (1, 0), (0, 1)):
+                if i + a < n and j + b < m:
+                    arcs.append((i * m + j, (i + a) * m + j + b))
+                    entries.append((i + a) * m + j + b)
+    right = mx.Lattice(arcs).kbest(theta[entries], 50)[0] + theta[0]
+    scores, batches = Alignment(n, m).kbest(theta, 50)
+    np.testing.assert_allclose(scores, right, atol=1e-12)
+    assert len(np.unique(batches, axis=0)) == 50
+    assert Alignment(n, m).contains(batches).all()

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import optimize
 from scipy.optimize import linprog
 
 import maxent as mx
@@ -305,3 +306,82 @@ def test_euclidean_projections_of_masses_of_all_sizes_are_the_nearest_points():
         p = domain.project(theta)
         better = domain.argmax(theta - p) - p
         assert (theta - p) @ better <= 1e-11 * (1 + np.abs(theta).max())
+
+
+def murty(theta, k):
+    """The k best matchings by Murty's partition, an assignment solved anew for every part."""
+    n, found = len(theta), []
+
+    def solved(scores):
+        try:
+            return optimize.linear_sum_assignment(scores, maximize=True)[1]
+        except ValueError:  # nothing is left
+            return None
+
+    waiting = [(theta, solved(theta))]
+    while waiting and len(found) < k:
+        values = [theta[np.arange(n), order].sum() for _, order in waiting]
+        scores, best = waiting.pop(int(np.argmax(values)))
+        found.append(max(values))
+        for s in range(n):
+            part = scores.copy()
+            part[s, best[s]] = -np.inf
+            for i in range(s):
+                kept = part[i, best[i]]
+                part[i] = -np.inf
+                part[i, best[i]] = kept
+            order = solved(part)
+            if order is not None:
+                waiting.append((part, order))
+    return found
+
+
+@pytest.mark.parametrize("kind", ["normal", "ties", "forbidden", "large"])
+def test_the_k_best_matchings_beside_assignments_solved_anew(kind):
+    rng = np.random.default_rng(5)
+    theta = rng.normal(size=(2, 12, 12))
+    if kind == "ties":
+        theta = np.round(theta)
+    if kind == "forbidden":
+        theta[rng.random(theta.shape) < 0.7] = -np.inf
+        theta[:, np.arange(12), rng.permutation(12)] = -2.0
+    if kind == "large":
+        theta *= 1e9
+    scores, batches = Birkhoff().kbest(theta.reshape(2, -1), 40)
+    for i, matrix in enumerate(theta):
+        right = np.append(murty(matrix, 40), np.full(40, -np.inf))[:40]
+        np.testing.assert_allclose(scores[i], right, rtol=1e-12, atol=1e-12)
+        number = np.isfinite(right).sum()
+        listed = np.array([batch[i] for batch in batches])
+        assert len(np.unique(listed[:number], axis=0)) == number
+        assert Birkhoff().contains(listed[:number]).all()
+        finite = np.where(np.isfinite(matrix), matrix, 0).ravel()
+        np.testing.assert_allclose(listed @ finite, np.where(np.isfinite(right), right, 0))
+
+
+def test_the_k_best_matchings_of_several_sizes():
+    rng = np.random.default_rng(6)
+    matrices = [rng.normal(size=n * n) for n in (3, 1, 5)]
+    scores, batches = Birkhoff().kbest(mx.Ragged.from_rows(matrices), 7)
+    for i, theta in enumerate(matrices):
+        alone, listed = Birkhoff().kbest(theta, 7)
+        np.testing.assert_array_equal(scores[i], alone)
+        for mine, other in zip(batches, listed, strict=True):
+            np.testing.assert_array_equal(mine.rows()[i], other)
+    with pytest.raises(ValueError, match="row 1 has no matching"):
+        Birkhoff().kbest([[0.0, 1.0, 1.0, 0.0], [0.0, -np.inf, 1.0, -np.inf]], 2)
+    with pytest.raises(ValueError, match="k >= 1"):
+        Birkhoff().kbest(np.zeros(4), 0)
+
+
+def test_sparse_distributions_over_matchings():
+    theta = np.random.default_rng(7).normal(size=(3, 16))
+    found = mx.sparse_distribution(Birkhoff(), theta, mx.Tsallis(2.0))
+    vertices = Birkhoff().vertices(16)
+    right = mx.Tsallis(2.0).conjugate(theta @ vertices.T)[1]
+    assert found.exact.all()
+    np.testing.assert_allclose(found.mean, right @ vertices, atol=1e-12)
+    loss = mx.FenchelYoungLoss(mx.DistributionEntropy(mx.Tsallis(2.0), Birkhoff()))
+    value, slope = loss.value(theta, vertices[:3]), loss.gradient(theta, vertices[:3])
+    np.testing.assert_allclose(slope, found.mean - vertices[:3], atol=1e-12)
+    assert (value >= 0).all()

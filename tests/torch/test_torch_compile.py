@@ -78,6 +78,7 @@ CASES = {
     "kl": (lambda x, y: ms.kl(TREE, x, y), [(3, 14), (3, 14)]),
     "cross_entropy": (lambda x, y: ms.cross_entropy(SUBSET, x, y), [(2, 4), (2, 4)]),
     "kbest": (lambda x: ms.kbest(TREE, x, 3), [(3, 14)]),
+    "kbest of arrays": (lambda x: ms.kbest(ORDERS, x, 4), [(2, 3)]),
     "max_marginals": (lambda x: ms.max_marginals(SUBSET, x), VECTORS),
     "sparsemap": (lambda x: ms.sparsemap(SUBSET, x), VECTORS),
     "sparsemap of arrays": (lambda x: ms.sparsemap(ORDERS, x), [(2, 3)]),
@@ -118,7 +119,7 @@ CASES = {
 }
 NOT_DERIVED = {
     *("chain_kbest", "arborescence_argmax", "argmax", "soft_topk hard", "transport hard"),
-    *("projective_argmax", "constituency_argmax", "ctc_argmax", "kbest"),
+    *("projective_argmax", "constituency_argmax", "ctc_argmax", "kbest", "kbest of arrays"),
 }
 
 
@@ -257,11 +258,12 @@ def test_samples_are_compiled():
 
 @quiet
 @pytest.mark.parametrize("draw", [ms.sample, ms.sample_without_replacement])
-def test_structures_are_drawn_in_compiled_code(draw):
-    scores = torch.randn(3, 14, dtype=torch.float64)
-    drawn = torch.compile(lambda x: draw(TREE, x, 2), fullgraph=True, backend="aot_eager")
+@pytest.mark.parametrize(("domain", "size"), [(TREE, 14), (mx.Alignment(2, 3), 6)], ids=str)
+def test_structures_are_drawn_in_compiled_code(draw, domain, size):
+    scores = torch.randn(3, size, dtype=torch.float64)
+    drawn = torch.compile(lambda x: draw(domain, x, 2), fullgraph=True, backend="aot_eager")
     torch.manual_seed(0)
-    right = draw(TREE, scores, 2)
+    right = draw(domain, scores, 2)
     torch.manual_seed(0)
     assert torch.equal(drawn(scores), right)
 

@@ -17,6 +17,7 @@ from maxent.rows.arrays import Array
 _BLOCK = 1 << 15  # entries a numpy pass handles at once: stays in the second-level cache
 _NONE = np.empty((0, 0))
 _LEAST = 1.1  # alpha from which on plain Newton steps are few
+_CERTAIN, _ABOUT = 800.0, 0.25  # a logit whose chance is 1; how far a mean number may be off
 _STEPS, _TIGHT = 60, 4 * float(np.finfo(np.float64).eps)
 
 
@@ -237,7 +238,7 @@ def subset_map(theta: Array, k: int) -> tuple[Array, Array]:
     x = theta.astype(np.float64)
     top = x.max(axis=1, initial=-np.inf)
     x -= top[:, None]
-    forward, take = _subset_walk(x, k)
+    forward, take = subset_walk(x, k)
     number = _all_taken(x, k)
     marginals = np.empty_like(x)
     for i in reversed(range(x.shape[1])):
@@ -248,11 +249,32 @@ def subset_map(theta: Array, k: int) -> tuple[Array, Array]:
     return forward[-1, :, k] + k * top, marginals.astype(theta.dtype)
 
 
+def independent_entries(theta: Array, k: int) -> tuple[Array, Array]:
+    """Chances to take and to leave entries, `p / (1 - p)` in proportion to `exp(theta)`.
+
+    Taken independently, about k of each row are. With the logarithm of the size added to the
+    k-th score, or taken off the next one, they are at most and at least k: between is bisected.
+    """
+    x, size = theta.astype(np.float64), theta.shape[1]
+    falling = -np.partition(-x, (k - 1, min(k, size - 1)), axis=1)
+    x -= falling[:, k - 1, None]  # from there, huge scores stay exact
+    following = falling[:, k] - falling[:, k - 1] if k < size else np.full(len(x), -np.inf)
+    low = np.full(len(x), -np.log(size))
+    high = np.minimum(-following, 2 * _CERTAIN) + np.log(size)
+    while True:
+        shift = low + (high - low) / 2
+        excess = special.expit(x + shift[:, None]).sum(axis=1) - k
+        if not (np.abs(excess) > _ABOUT).any():
+            break
+        low, high = np.where(excess < 0, shift, low), np.where(excess < 0, high, shift)
+    return special.expit(x + shift[:, None]), special.expit(-x - shift[:, None])
+
+
 def subset_jvp(theta: Array, k: int, v: Array) -> Array:
     """Derivative of those marginals along v: each step of the walk, differentiated."""
     x = theta.astype(np.float64)
     x -= x.max(axis=1, initial=-np.inf)[:, None]
-    take = _subset_walk(x, k)[1]
+    take = subset_walk(x, k)[1]
     slope = np.zeros((len(x), k + 1))  # of the sums so far
     bend = np.zeros_like(take)
     for i in range(x.shape[1]):
@@ -272,7 +294,7 @@ def subset_jvp(theta: Array, k: int, v: Array) -> Array:
     return out.astype(theta.dtype)
 
 
-def _subset_walk(x: Array, k: int) -> tuple[Array, Array]:
+def subset_walk(x: Array, k: int) -> tuple[Array, Array]:
     """Logarithms of the sums over subsets of the first i entries, [i, row, number], and shares.
 
     Those are take[i, row, number] = P(entry i is taken | so many of the first i + 1 are).

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maxent.core.domains import StructuredDomain
+from maxent.core.domains import KBestDomain
 from maxent.rows.arrays import Array, Rows, row_scale
-from maxent.structured.alignment.domain import Alignment
 
 if TYPE_CHECKING:
     from maxent.core.entropies import Entropy
@@ -42,7 +41,7 @@ class StructureDistribution:
 
 
 def sparse_distribution(
-    domain: StructuredDomain | Alignment,
+    domain: KBestDomain,
     theta: Any,
     entropy: Entropy,
     k: int = 16,
@@ -56,7 +55,7 @@ def sparse_distribution(
 
     Parameters
     ----------
-    domain : StructuredDomain or Alignment
+    domain : KBestDomain
         A domain with the k best structures.
     theta : array
         Scores, one row or several.

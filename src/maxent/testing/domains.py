@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from maxent.core.domains import Domain, SumProductDomain
+from maxent.core.domains import Domain, KBestDomain, StructuredDomain, SumProductDomain
 from maxent.rows.arrays import Array
 from maxent.testing.inside import check_inside, entry_range
 
@@ -20,7 +20,8 @@ def check_domain(domain: Domain, size: int, random_state: int = 0) -> None:
     """Check every oracle of a domain on rows of ``size`` entries; AssertionError says what fails.
 
     Bounded domains are compared with the enumeration of their vertices, so ``size`` must be
-    small; unbounded ones are checked through their projection alone. No oracle may leave the
+    small; unbounded ones are checked through their projection alone. Lists of the best vertices and
+    draws, where the domain has them, are compared with it as well. No oracle may leave the
     domain by a rounding, at scores up to 1e12 (``check_inside``).
 
     Parameters
@@ -56,6 +57,12 @@ def check_domain(domain: Domain, size: int, random_state: int = 0) -> None:
     if scores is not None:
         _check_argmax(domain, scores, vertices)
         _check_nearest(domain, scores, domain.project(scores), _allowed(scores, vertices))
+    if isinstance(domain, KBestDomain):
+        for rows in (theta,) if scores is None else (theta, scores):
+            _check_kbest(domain, rows, vertices)
+        _check_shapes(lambda x: domain.kbest(x, 2)[1][1], theta, "second best")
+    if isinstance(domain, StructuredDomain):
+        _check_sample(domain, theta, vertices, random_state)
     if isinstance(domain, SumProductDomain):
         _check_softmax(domain, theta, vertices, rng)
         check_inside(domain, size, lambda x: domain.softmax(x)[1], "softmax", random_state)
@@ -141,6 +148,45 @@ def _check_argmax(domain: Domain, theta: Array, vertices: Array) -> None:
         )
         value, best = _finite(row) @ vertex, np.max(allowed @ _finite(row))
         _close(f"value of argmax of row {i}", value, best, 1e-12 * (1 + np.abs(_finite(row)).sum()))
+
+
+def _check_kbest(domain: KBestDomain, theta: Array, vertices: Array) -> None:
+    """The list has the scores of all vertices, falling, and every vertex once."""
+    count = len(vertices) + 1
+    values, batches = domain.kbest(theta, count)
+    found = np.array([np.asarray(batch) for batch in batches])
+    for i, (row, allowed) in enumerate(zip(theta, _allowed(theta, vertices), strict=True)):
+        scores, number = _finite(row), len(allowed)
+        expected = np.append(-np.sort(-(allowed @ scores)), np.full(count - number, -np.inf))
+        limit = 1e-12 * (1 + np.abs(scores).sum()) * max(1.0, float(np.abs(vertices).max()))
+        _close(f"scores of the best of row {i}", values[i], expected, limit)
+        assert (np.diff(values[i, :number]) <= 0).all(), f"the best of row {i} do not fall"
+        own = found[:number, i]
+        _close(f"products of the best of row {i}", own @ scores, values[i, :number], limit)
+        apart = np.abs(own[:, None] - allowed).max(axis=2)
+        assert (apart.min(axis=1) <= 1e-12).all(), f"the best of row {i} are not all vertices"
+        once = np.unique(apart.argmin(axis=1)).size == number
+        assert once, f"the best of row {i} list a vertex twice"
+        assert not found[number:, i].any(), f"row {i} has more structures than vertices"
+
+
+def _check_sample(
+    domain: StructuredDomain, theta: Array, vertices: Array, random_state: int
+) -> None:
+    """Draws are vertices with their probabilities, and the same for the same seed."""
+    count = 500
+    drawn = np.array([np.asarray(x) for x in domain.sample(theta, count, random_state)])
+    again = np.array([np.asarray(x) for x in domain.sample(theta, count, random_state)])
+    assert (drawn == again).all(), "draws of one random_state differ"
+    for i, row in enumerate(theta):
+        apart = np.abs(drawn[:, i, None] - vertices).max(axis=2)
+        assert (apart.min(axis=1) == 0).all(), f"a draw of row {i} is no vertex"
+        share = np.bincount(apart.argmin(axis=1), minlength=len(vertices)) / count
+        p = special.softmax(vertices @ row)
+        worst = np.max(np.abs(share - p) - 6 * np.sqrt(p * (1 - p) / count))
+        assert worst <= 6 / count, f"draws of row {i} do not follow the law: off by {worst:.2e}"
+    single = np.asarray(domain.sample(theta.astype(np.float32), 1, random_state)[0])
+    assert single.dtype == np.float32, f"draws of float32 are {single.dtype}, not float32"
 
 
 def _check_nearest(domain: Domain, theta: Array, p: Any, points: list[Array]) -> None:

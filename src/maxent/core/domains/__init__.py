@@ -6,7 +6,13 @@ best vertex), ``project`` (the nearest point) and, where sums over all vertices 
 so every entropy written for oracles works on every domain that has them.
 """
 
-from maxent.core.domains.base import Domain, StructuredDomain, SumProductDomain, central_difference
+from maxent.core.domains.base import (
+    Domain,
+    KBestDomain,
+    StructuredDomain,
+    SumProductDomain,
+    central_difference,
+)
 from maxent.core.domains.simple import (
     Cube,
     Euclidean,
@@ -24,6 +30,7 @@ __all__ = [
     "Domain",
     "Euclidean",
     "Intervals",
+    "KBestDomain",
     "KSubset",
     "NonNegative",
     "Product",

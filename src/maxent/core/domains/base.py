@@ -306,16 +306,20 @@ class SumProductDomain(Domain):
         return central_difference(lambda t: self._softmax(t)[1], theta, v)
 
 
-class StructuredDomain(SumProductDomain):
-    """A domain of structures (paths, trees) that can also list the best ones and draw some.
+class KBestDomain(Domain):
+    """A domain that can list the best of its vertices.
 
-    Several structures per row come as a list of batches, each of the shape of the scores.
+    Several vertices per row come as a list of batches, each of the shape of the scores.
     """
 
     def kbest(self, theta: Any, k: int) -> tuple[Array, list[Rows]]:
         """Scores (rows, k) of the k best vertices of each row, falling, and the k batches of them.
 
         Where a row has fewer than k vertices, the rest score -inf and are rows of zeros.
+
+        >>> from maxent.core.domains import KSubset
+        >>> KSubset(2).kbest([3.0, 1.0, 2.0], 2)
+        (array([5., 4.]), [array([1., 0., 1.]), array([1., 1., 0.])])
         """
         theta = self.check_scores(theta)
         if not isinstance(k, int | np.integer) or k < 1:
@@ -324,6 +328,16 @@ class StructuredDomain(SumProductDomain):
         shape = (*leading(scores[:, 0], theta).shape, int(k))
         return scores.reshape(shape), [like(batch, theta) for batch in batches]
 
+    @abstractmethod
+    def _kbest(self, theta: Rows, k: int) -> tuple[Array, list[Rows]]: ...
+
+
+class StructuredDomain(KBestDomain, SumProductDomain):
+    """A domain of structures (paths, trees) that can also list the best ones and draw some.
+
+    Several structures per row come as a list of batches, each of the shape of the scores.
+    """
+
     def sample(self, theta: Any, n: int = 1, random_state: Any = None) -> list[Rows]:
         """n batches of vertices, each row drawn with probability `exp<theta, v> / Z`."""
         theta = self.check_scores(theta)
@@ -331,9 +345,6 @@ class StructuredDomain(SumProductDomain):
             raise ValueError(f"sample needs an integer n >= 1, got {n!r}")
         rng = np.random.default_rng(random_state)
         return [like(batch, theta) for batch in self._sample(self.check_rows(theta), int(n), rng)]
-
-    @abstractmethod
-    def _kbest(self, theta: Rows, k: int) -> tuple[Array, list[Rows]]: ...
 
     @abstractmethod
     def _sample(self, theta: Rows, n: int, rng: np.random.Generator) -> list[Rows]: ...

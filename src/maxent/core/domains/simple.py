@@ -10,10 +10,12 @@ import numpy as np
 from scipy import special
 
 from maxent import io
-from maxent.core.domains.base import Domain, SumProductDomain
+from maxent._support.threads import over_rows
+from maxent.core.domains.base import Domain, StructuredDomain, SumProductDomain
 from maxent.core.prediction_maps import (
     capped_map,
     capped_softmax,
+    independent_entries,
     sigmoid_map,
     softmax_map,
     subset_jvp,
@@ -292,7 +294,7 @@ class Euclidean(Domain):
 
 @io.register
 @dataclass(frozen=True)
-class KSubset(SumProductDomain):
+class KSubset(StructuredDomain):
     """Subsets of k out of d entries: `{0 <= p <= 1, sum p = k}`, vertices with k ones.
 
     The capped simplex `{0 <= p <= 1/k, sum p = 1}` is ``ScaledDomain(KSubset(k), 1 / k)``.
@@ -353,6 +355,37 @@ class KSubset(SumProductDomain):
     def _softmax(self, theta: Rows) -> tuple[Array, Rows]:
         self._check(theta)
         return subset_map(theta, int(self.k))
+
+    def _kbest(self, theta: Rows, k: int) -> tuple[Array, list[Rows]]:
+        from maxent._support.compiling.kernels import exact
+        from maxent.core.kernels.subsets import kbest_rows
+
+        self._check(theta)
+        order = np.argsort(-theta, axis=1, kind="stable")
+        ranked = np.take_along_axis(theta, order, axis=1).astype(np.float64)
+        scores, found = np.empty((len(theta), k)), np.empty((k, *theta.shape), theta.dtype)
+        each = k * (4 * int(self.k) + theta.shape[1])
+        search = exact(kbest_rows, each * len(theta))
+
+        def work(start: int, stop: int) -> None:
+            search(ranked, order, int(self.k), scores, found, start, stop)
+
+        over_rows(work, len(theta), each)
+        return scores, list(found)
+
+    def _sample(self, theta: Rows, n: int, rng: np.random.Generator) -> list[Rows]:
+        from maxent.core.kernels.subsets import sample_rows
+
+        self._check(theta)
+        found = np.empty((n, *theta.shape), theta.dtype)
+        uniform = rng.random(found.shape)
+        take, leave = independent_entries(theta, int(self.k))
+
+        def work(start: int, stop: int) -> None:
+            sample_rows(take, leave, int(self.k), uniform, found, start, stop)
+
+        over_rows(work, len(theta), theta.shape[1] * (int(self.k) + n))
+        return list(found)
 
     def softmax_jvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
         """The covariance of the entries of a random subset, times v."""

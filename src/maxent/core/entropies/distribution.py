@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from maxent import io
-from maxent.core.domains import Domain, Simplex, StructuredDomain
+from maxent.core.domains import Domain, KBestDomain, Simplex
 from maxent.core.domains.base import each_row
 from maxent.core.entropies.base import Entropy, same_type
 from maxent.core.entropies.smoothed import value_by_conjugate
@@ -31,8 +31,8 @@ class DistributionEntropy(Entropy):
     ----------
     entropy : Entropy
         omega, a differentiable entropy of the simplex.
-    structure : StructuredDomain or Alignment
-        A domain with the k best structures: a chain, an alignment, trees of any kind.
+    structure : KBestDomain
+        A domain with the k best structures: chains, alignments, trees, matchings, rankings.
     k : int, default 16
         Structures to begin with.
     max_k : int, default 1024
@@ -53,7 +53,7 @@ class DistributionEntropy(Entropy):
     max_k: int = 1024
 
     def __post_init__(self) -> None:
-        if not isinstance(self.structure, StructuredDomain | Alignment):
+        if not isinstance(self.structure, KBestDomain):
             raise TypeError(
                 f"DistributionEntropy needs a domain with the k best structures (kbest), got "
                 f"{self.structure!r}"
@@ -79,7 +79,7 @@ class DistributionEntropy(Entropy):
 
     def distribution(self, theta: Rows) -> StructureDistribution:
         """The structures that have any probability, with it."""
-        assert isinstance(self.structure, StructuredDomain | Alignment)
+        assert isinstance(self.structure, KBestDomain)
         if isinstance(theta, Tied):
             raise TypeError("the k best structures need scores for every position; write them out")
         return sparse_distribution(self.structure, theta, self.entropy, self.k, self.max_k)
@@ -103,8 +103,7 @@ class DistributionEntropy(Entropy):
         """The same for one row, where the domain lists the sizes of all."""
         if not (isinstance(self.structure, Alignment) and self.structure.ragged):
             return self
-        structure = Alignment(*self.structure.shape(row), self.structure.band)
-        return DistributionEntropy(self.entropy, structure, self.k, self.max_k)
+        return DistributionEntropy(self.entropy, self.structure.alone(row), self.k, self.max_k)
 
     def _hvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
         """E[Y (J s)(Y)] with s(Y) = <v, Y>, J the Jacobian of the distribution."""

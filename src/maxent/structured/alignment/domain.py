@@ -11,11 +11,10 @@ from scipy import optimize, sparse
 
 from maxent import io
 from maxent._support.threads import over_rows
-from maxent.core.domains import SumProductDomain
+from maxent.core.domains import StructuredDomain, SumProductDomain
 from maxent.core.domains.active_set import Support
 from maxent.core.domains.base import each_row
 from maxent.rows.arrays import Array, Ragged, Rows, as_rows, flat, leading, like
-from maxent.structured.alignment.best import best_paths
 from maxent.structured.alignment.small import align_few
 
 _DIAGONAL = 100  # millionths of a second that numpy takes for one
@@ -25,7 +24,7 @@ _TOLD = 1e-9  # of a row: how far a flow may miss its marginals
 
 @io.register
 @dataclass(frozen=True)
-class Alignment(SumProductDomain):
+class Alignment(StructuredDomain):
     """Monotone alignments of a sequence of n and one of m elements (Fenchel-Young, §7.3).
 
     A row holds n m scores [i, j] of aligning element i with element j. A vertex marks the cells of
@@ -113,10 +112,14 @@ class Alignment(SumProductDomain):
             return self.n[row], self.m[row]
         return int(np.asarray(self.n)), int(np.asarray(self.m))
 
+    def alone(self, row: int) -> Alignment:
+        """The alignments of one row of a batch."""
+        return Alignment(*self.shape(row), self.band)
+
     def inside(self, n: int, m: int) -> Array:
         """The cells (n, m) inside the band."""
         off = np.arange(m) - np.arange(n)[:, None]
-        return (off >= min(0, m - n) - self._band) & (off <= max(0, m - n) + self._band)
+        return (off >= min(0, m - n) - self.reach) & (off <= max(0, m - n) + self.reach)
 
     def vertices(self, size: int) -> Array:
         """All alignments (as many as the Delannoy number of n - 1 and m - 1)."""
@@ -154,33 +157,9 @@ class Alignment(SumProductDomain):
             for a, n, m in zip(starts, ns, ms, strict=True)
         ]
 
-    def kbest(self, theta: Any, k: int) -> tuple[Array, list[Rows]]:
-        """Scores (rows, k) of the k best alignments of each row, falling, and k batches of them.
-
-        Where a row has fewer than k alignments, the rest score -inf and are rows of zeros.
-
-        >>> Alignment(2, 2).kbest([1.0, 0.5, -1.0, 0.0], 4)[0]
-        array([ 1.5,  1. ,  0. , -inf])
-        """
-        theta = self.check_scores(theta)
-        if not isinstance(k, int | np.integer) or k < 1:
-            raise ValueError(f"kbest needs an integer k >= 1, got {k!r}")
-        rows = self.check_rows(theta)
-        starts, ns, ms = self._shapes(rows)
-        values = flat(rows)
-        scores = np.full((len(ns), k), -np.inf)
-        found = np.zeros((k, values.size), rows.dtype)
-        for i, (a, n, m) in enumerate(zip(starts, ns, ms, strict=True)):
-            cells = values[a : a + n * m].reshape(n, m).astype(np.float64)
-            best, paths = best_paths(np.where(self.inside(n, m), cells, -np.inf), int(k))
-            scores[i, : len(best)] = best
-            found[: len(best), a : a + n * m] = paths.reshape(len(best), n * m)
-        self._check_possible(np.flatnonzero(scores[:, 0] == -np.inf))
-        shape = (*leading(scores[:, 0], theta).shape, int(k))
-        return scores.reshape(shape), [like(_cut(batch, rows), theta) for batch in found]
-
     @property
-    def _band(self) -> int:
+    def reach(self) -> int:
+        """The band as a number, larger than any matrix where there is none."""
         return _EVERYWHERE if self.band is None else int(self.band)
 
     def _argmax(self, theta: Rows) -> Rows:
@@ -209,6 +188,25 @@ class Alignment(SumProductDomain):
         self._check_possible(np.flatnonzero(log_partition == -np.inf))
         return log_partition, _cut(out, theta)
 
+    def _kbest(self, theta: Rows, k: int) -> tuple[Array, list[Rows]]:
+        from maxent._support.compiling.kernels import exact
+        from maxent.structured.alignment.kernels.alignments import kbest_rows
+
+        scores = np.empty((len(theta), k))
+        found = np.empty((k, flat(theta).size), theta.dtype)
+        search = exact(kbest_rows, k * flat(theta).size)
+        self._over_rows(search, theta, scores, found, each=k)
+        return scores, [_cut(paths, theta) for paths in found]
+
+    def _sample(self, theta: Rows, n: int, rng: np.random.Generator) -> list[Rows]:
+        from maxent.structured.alignment.kernels.alignments import sample_rows
+
+        _, ns, ms = self._shapes(theta)
+        first = np.concatenate([[0], np.cumsum(ns + ms)])  # more than the steps of any path
+        found = np.empty((n, flat(theta).size), theta.dtype)
+        self._over_rows(sample_rows, theta, rng.random((n, first[-1])), first, found, each=n)
+        return [_cut(paths, theta) for paths in found]
+
     def softmax_jvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
         """Covariance of the vertex times v, by the derivative of the recursion."""
         from maxent.structured.alignment.kernels.alignments import covariance_rows
@@ -219,17 +217,17 @@ class Alignment(SumProductDomain):
         self._over_rows(covariance_rows, rows, along, out)
         return like(_cut(out.astype(rows.dtype, copy=False), rows), theta)
 
-    def _over_rows(self, kernel: Any, theta: Rows, *more: Array) -> None:
+    def _over_rows(self, kernel: Any, theta: Rows, *more: Array, each: int = 1) -> None:
         starts, ns, ms = self._shapes(theta)
         values = flat(theta)
         impossible: list[int] = []
 
         def work(start: int, stop: int) -> None:
-            row = kernel(values, starts, ns, ms, self._band, *more, start, stop)
+            row = kernel(values, starts, ns, ms, self.reach, *more, start, stop)
             if row is not None and row >= 0:
                 impossible.append(row)
 
-        over_rows(work, len(ns), values.size // max(1, len(ns)))
+        over_rows(work, len(ns), each * values.size // max(1, len(ns)))
         self._check_possible(impossible)
 
     def _check_possible(self, impossible: Sequence[int] | Array) -> None:
@@ -255,7 +253,7 @@ class Alignment(SumProductDomain):
         rows = as_rows(p)
         found = np.where(self._is_path(rows), 0.0, np.nan)
         for i in np.flatnonzero(np.isnan(found)):
-            alone = Alignment(*self.shape(int(i)), self.band)
+            alone = self.alone(int(i))
             row = each_row(rows)[i].astype(np.float64)
             found[i] = SumProductDomain.negentropy(alone, row[None])[0]
         return leading(found, p)
@@ -271,7 +269,7 @@ class Alignment(SumProductDomain):
         starts, ns, ms = self._shapes(p)
         out, entries = np.empty(len(ns), bool), flat(p)
         look = exact(path_rows, 2 * entries.size)
-        look(entries, starts, ns, ms, self._band, out, 0, len(ns))
+        look(entries, starts, ns, ms, self.reach, out, 0, len(ns))
         return out
 
     def _contains(self, p: Rows, atol: float) -> Array:

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from maxent import io
-from maxent.core.domains import Domain
+from maxent._support.threads import over_rows
+from maxent.core.domains import KBestDomain
 from maxent.rows.arrays import Array, Rows
 from maxent.structured.ranking.isotonic import argmax_map, project_jvp, project_map
 
 
 @io.register
 @dataclass(frozen=True, eq=False)
-class Permutahedron(Domain):
+class Permutahedron(KBestDomain):
     """All permutations of w and what lies between them (Fenchel-Young paper, §7.3).
 
     The j-th entry of w is what the j-th best score is worth:
@@ -28,8 +29,9 @@ class Permutahedron(Domain):
 
     By Rado's theorem p belongs to it where the sums of its j largest entries are at most those of
     w, and the sums of all are the same. ``argmax`` sorts; the projections are isotonic regressions
-    of the sorted scores, O(d log d). A log-partition over permutations is #P-hard (a permanent), so
-    there is no softmax. A score of -inf takes a weight of 0.
+    of the sorted scores, O(d log d), and ``kbest`` swaps neighbours. A log-partition over
+    permutations is #P-hard (a permanent), so there is no softmax. A score of -inf takes a weight
+    of 0.
 
     Parameters
     ----------
@@ -82,6 +84,24 @@ class Permutahedron(Domain):
     def _argmax(self, theta: Rows) -> Rows:
         self.require_enough(theta)
         return argmax_map(theta, self.w)
+
+    def _kbest(self, theta: Rows, k: int) -> tuple[Array, list[Rows]]:
+        from maxent._support.compiling.kernels import exact
+        from maxent.structured.ranking.kernels.orders import kbest_rows
+
+        self.require_enough(theta)
+        order = np.argsort(-theta, axis=1, kind="stable")
+        ranked = np.take_along_axis(theta, order, axis=1).astype(np.float64)
+        scores, found = np.empty((len(theta), k)), np.empty((k, *theta.shape), theta.dtype)
+        search = exact(kbest_rows, 4 * found.size)
+
+        def work(start: int, stop: int) -> None:
+            search(ranked, order, self.w, scores, found, start, stop)
+
+        over_rows(work, len(theta), 4 * k * self.size)
+        by_score = np.argsort(-scores, axis=1, kind="stable")  # losses and scores round apart
+        batches = np.take_along_axis(found, by_score.T[:, :, None], axis=0)
+        return np.take_along_axis(scores, by_score, axis=1), list(batches)
 
     def points(self, theta: Any) -> Array:
         """The weights in the order of the scores, as ``argmax``, but tied scores share theirs.

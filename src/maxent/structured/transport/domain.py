@@ -13,7 +13,7 @@ from scipy import optimize, sparse
 
 from maxent import io
 from maxent._support.threads import over_rows
-from maxent.core.domains import Domain
+from maxent.core.domains import Domain, KBestDomain
 from maxent.rows.arrays import Array, Ragged, Rows, as_float, as_rows, flat, like
 from maxent.structured.transport.small import few, project_few
 
@@ -64,12 +64,15 @@ class Couplings(Domain):
             matrix = values[start:stop].reshape(m[row], n[row]).astype(np.float64)
             found = best(matrix)
             if found is None:
-                raise ValueError(
-                    f"row {row} has no {self._structure}: scores of -inf forbid every one of them; "
-                    "leave at least one finite"
-                )
+                self._refuse(row)
             out[start:stop] = found.ravel()
         return _with_cuts(out, theta)
+
+    def _refuse(self, row: int) -> NoReturn:
+        raise ValueError(
+            f"row {row} has no {self._structure}: scores of -inf forbid every one of them; leave "
+            "at least one finite"
+        )
 
     @property
     def _structure(self) -> str:
@@ -222,13 +225,13 @@ class Couplings(Domain):
 
 @io.register
 @dataclass(frozen=True)
-class Birkhoff(Couplings):
+class Birkhoff(KBestDomain, Couplings):
     """Doubly stochastic matrices: the convex hull of permutations, whose vertices are matchings.
 
     A row is an n x n matrix, flattened: entry `i n + j` scores matching i with j. Its size fixes n,
     so that matrices of several sizes make a Ragged. ``argmax`` is the assignment problem,
-    ``project`` the Euclidean projection (a sparse soft matching), ``project_kl`` Sinkhorn's; a
-    softmax would be a permanent and does not exist.
+    ``project`` the Euclidean projection (a sparse soft matching), ``project_kl`` Sinkhorn's,
+    ``kbest`` Murty's partition; a softmax would be a permanent and does not exist.
 
     >>> domain = Birkhoff()
     >>> domain.project([1.0, 0.2, 0.4, 0.0])
@@ -275,6 +278,30 @@ class Birkhoff(Couplings):
         vertex = np.zeros_like(theta)
         vertex[i, j] = 1
         return vertex
+
+    def _kbest(self, theta: Rows, k: int) -> tuple[Array, list[Rows]]:
+        from maxent._support.compiling.kernels import exact
+        from maxent.structured.transport.kernels.matchings import kbest_rows
+
+        offsets, sides, _ = self._cuts(theta)
+        values = flat(theta)
+        search = exact(kbest_rows, k * int(np.sum(sides**3)))
+        scores, found = np.empty((len(sides), k)), np.empty((k, values.size), values.dtype)
+        without: list[int] = []
+
+        def work(start: int, stop: int) -> None:
+            row = search(values, offsets, sides, scores, found, start, stop)
+            if row >= 0:
+                without.append(row)
+
+        over_rows(work, len(sides), k * values.size // max(1, len(sides)))
+        if without:
+            self._refuse(min(without))
+        for row, (start, stop) in enumerate(itertools.pairwise(offsets)):
+            order = np.argsort(-scores[row], kind="stable")  # losses and scores round apart
+            scores[row] = scores[row, order]
+            found[:, start:stop] = found[order, start:stop]
+        return scores, [_with_cuts(matchings, theta) for matchings in found]
 
     def encode(self, matchings: Any) -> Rows:
         """Permutations as vertices: a 2-D array gives an array, a list of them a Ragged.

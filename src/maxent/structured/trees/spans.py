@@ -25,6 +25,11 @@ class SpanDomain(TableDomain):
         """Scores of a cell."""
         return 1
 
+    def chart_of(self, size: int) -> tuple[int, int, Any]:
+        """Nodes of a row of ``size`` entries, scores of a cell, and a chart."""
+        n = self.nodes(size)
+        return n, self._labels, self._chart(n)
+
     def _setting(self, nodes: Array) -> tuple[Any, int]:
         return self._chart(int(nodes.max(initial=1))), self._labels
 

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 import torch
-from maxent.core.domains import Domain, StructuredDomain, SumProductDomain
-from maxent.structured import Alignment
-from maxent.structured.distinct import decisions, draw_distinct
+from maxent.core.domains import Domain, KBestDomain, StructuredDomain, SumProductDomain
+from maxent.structured.distinct import check_distinct, draw_distinct
 from maxent.structured.max_marginals import (
     best_with_each,
     check_zeros_and_ones,
@@ -100,7 +99,7 @@ def kl(domain: SumProductDomain, theta: Tensor, other: Tensor) -> Tensor:
     return value.to(rows.dtype).reshape(theta.shape[:-1])
 
 
-def kbest(domain: StructuredDomain | Alignment, theta: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def kbest(domain: KBestDomain, theta: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Scores (..., k) of the k best structures, falling, and the structures (..., k, size).
 
     Where there are fewer, the rest score -inf and are zeros.
@@ -173,8 +172,8 @@ def sample_without_replacement(
     Parameters
     ----------
     domain : Domain
-        ``Simplex``, ``Chain``, ``SemiMarkov``, ``Lattice``, ``Automaton``, ``Tree``,
-        ``Arborescence`` or ``ProjectiveTree``.
+        ``Simplex``, ``KSubset``, ``Alignment``, ``Chain``, ``SemiMarkov``, ``Lattice``,
+        ``Automaton``, ``Tree``, ``Arborescence``, ``ProjectiveTree`` or ``ConstituencyTree``.
     theta : tensor (..., size)
         Scores.
     n : int, default 1
@@ -194,7 +193,7 @@ def sample_without_replacement(
     """
     rows = as_rows(theta, domain)
     if eager(rows):  # compiled code is told of a domain that has none when it runs
-        decisions(domain, np.zeros(theta.shape[-1]))
+        check_distinct(domain, theta.shape[-1])
     return _drawn(_Distinct, domain, rows, theta, n, generator, "sample_without_replacement")
 
 
@@ -296,8 +295,9 @@ class _Distinct(Operation, name="domain_sample_without_replacement"):
     @staticmethod
     def run(theta: Tensor, seeds: Tensor, n: int, domain: str) -> Tensor:
         found, out = domain_of(domain), np.zeros((theta.shape[0], n, theta.shape[1]))
-        for row, scores, seed in zip(out, *arrays(theta.double()), seeds.tolist(), strict=True):
-            draw_distinct(found, scores, n, np.random.default_rng(seed), row)
+        (scores,) = arrays(theta.double())
+        for i, (row, seed) in enumerate(zip(out, seeds.tolist(), strict=True)):
+            draw_distinct(found, scores[i], n, np.random.default_rng(seed), row, i)
         return beside(out, theta)
 
     @staticmethod

@@ -272,7 +272,7 @@ def _scaled_pass(scores, top, band, weight, forward, mean):
 
 
 @njit(cache=True, nogil=True)
-def _log_forward(scores, band, forward):
+def log_forward(scores, band, forward):
     """forward[i + 1, j + 1]: log of the sum over paths that end at (i, j)."""
     n, m = scores.shape
     forward[:] = -np.inf
@@ -305,7 +305,7 @@ def _log_pass(scores, band, mean):
     """The same for any range of scores: marginals as products of probabilities."""
     n, m = scores.shape
     forward = np.empty((n + 1, m + 1))
-    total = _log_forward(scores, band, forward)
+    total = log_forward(scores, band, forward)
     if total == -np.inf:
         return total
     flow = np.zeros((n + 1, m + 1))
@@ -335,7 +335,7 @@ def covariance_rows(theta, starts, ns, ms, band, v, out, start, stop):
         scores, along = theta[cut].reshape(n, m), v[cut].reshape(n, m)
         tangent = out[cut].reshape(n, m)
         forward = np.empty((n + 1, m + 1))
-        _log_forward(scores, band, forward)
+        log_forward(scores, band, forward)
         gain = np.zeros((n + 1, m + 1))
         for i in range(n):
             low, high = _columns(i, n, m, band)
@@ -361,6 +361,90 @@ def covariance_rows(theta, starts, ns, ms, band, v, out, start, stop):
                     slope[i, j] += a * (change + here * (x - average))
                     slope[i, j + 1] += b * (change + here * (y - average))
                     slope[i + 1, j] += c * (change + here * (z - average))
+
+
+@njit(cache=True, nogil=True)
+def sample_rows(theta, starts, ns, ms, band, uniform, first, out, start, stop):
+    """Write alignments (draw, cell), each from its end; return -1, or the first row without one.
+
+    Those of a row take the numbers of ``uniform`` (draw, number) from first[row] on.
+    """
+    for row in range(start, stop):
+        n, m = ns[row], ms[row]
+        cut = slice(starts[row], starts[row] + n * m)
+        forward = np.empty((n + 1, m + 1))
+        if log_forward(theta[cut].reshape(n, m), band, forward) == -np.inf:
+            return row
+        for draw in range(len(out)):
+            path = out[draw, cut].reshape(n, m)
+            path[:] = 0
+            i, j, step = n - 1, m - 1, first[row]
+            path[i, j] = 1
+            while i or j:
+                a, b, c = _origins(forward, i, j)
+                at = uniform[draw, step]
+                if c > 0.0 and at >= a + b:
+                    j -= 1
+                elif b > 0.0 and at >= a:
+                    i -= 1
+                else:
+                    i, j = i - 1, j - 1
+                path[i, j] = 1
+                step += 1
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def kbest_rows(theta, starts, ns, ms, band, value, out, start, stop):
+    """Write scores (row, rank) and alignments (rank, cell) of the best; -1, or a row without one.
+
+    Every cell keeps its best paths, falling: those of the three cells before it, merged.
+    """
+    count = value.shape[1]
+    for row in range(start, stop):
+        n, m = ns[row], ms[row]
+        cut = slice(starts[row], starts[row] + n * m)
+        scores = theta[cut].reshape(n, m)
+        best = np.full((n + 1, m + 1, count), -np.inf)  # best[i + 1, j + 1]: ending at (i, j)
+        came = np.empty((n, m, count), np.int8)  # 0 from the diagonal, 1 above, 2 the left
+        rank = np.empty((n, m, count), np.int32)  # in the list there
+        best[0, 0, 0] = 0.0
+        for i in range(n):
+            low, high = _columns(i, n, m, band)
+            for j in range(low, high):
+                corner, above, left = best[i, j], best[i, j + 1], best[i + 1, j]
+                a, b, c = 0, 0, 0
+                for k in range(count):
+                    x, y, z = corner[a], above[b], left[c]
+                    top = max(x, y, z) + scores[i, j]
+                    if top == -np.inf:
+                        break
+                    best[i + 1, j + 1, k] = top
+                    # the diagonal first, as the best one has it
+                    if x >= y and x >= z:
+                        came[i, j, k], rank[i, j, k] = 0, a
+                        a += 1
+                    elif y >= z:
+                        came[i, j, k], rank[i, j, k] = 1, b
+                        b += 1
+                    else:
+                        came[i, j, k], rank[i, j, k] = 2, c
+                        c += 1
+        if best[n, m, 0] == -np.inf:
+            return row
+        for k in range(count):
+            value[row, k] = best[n, m, k]
+            path = out[k, cut].reshape(n, m)
+            path[:] = 0
+            if value[row, k] == -np.inf:
+                continue
+            i, j, at = n - 1, m - 1, k
+            path[i, j] = 1
+            while i or j:
+                step, at = came[i, j, at], rank[i, j, at]
+                i, j = i - (step != 2), j - (step != 1)
+                path[i, j] = 1
+    return -1
 
 
 @njit(cache=True, nogil=True)

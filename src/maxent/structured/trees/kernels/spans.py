@@ -125,6 +125,13 @@ def _log_pass(earned, n, chart, inside):
     return inside[last]
 
 
+@njit(cache=True, nogil=True)
+def log_inside(score, n, labels, chart, earned, inside):
+    """Write log of the sum over trees of each item; return that of the whole tree."""
+    _read(score, n, labels, chart, False, earned)
+    return _log_pass(earned, n, chart, inside)
+
+
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
 def _plain_pass(weight, n, chart, inside):
     """``_log_pass`` on plain numbers; return NaN where one is too large."""
