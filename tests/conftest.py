@@ -63,13 +63,24 @@ def browser():
         made.close()
 
 
+# a cluster that only waits, for the rest of the tests, would take a tenth of a core
+QUIET = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.worker.memory.monitor-interval": "2s",
+    "distributed.admin.tick.interval": "10s",
+    "distributed.admin.system-monitor.interval": "10s",
+}
+
+
 @pytest.fixture(scope="session")
 def dask_cluster():
     """A real cluster of two processes of one thread each, on the loopback."""
-    cluster = needs("distributed").LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=60
-    )
-    with cluster:
+    start = needs("distributed").LocalCluster
+    two = {"n_workers": 2, "threads_per_worker": 1, "processes": True}
+    with (
+        needs("dask").config.set(QUIET),
+        start(**two, dashboard_address=":0", silence_logs=60) as cluster,
+    ):
         yield cluster
 
 
