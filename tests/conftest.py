@@ -151,7 +151,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo):
     """Reports of set-up, call and tear-down have the time since the report before."""
     global _clock
     report = yield
-    report.cpu_seconds, _clock = _cpu_seconds() - _clock, _cpu_seconds()
+    now = _cpu_seconds()
+    report.cpu_seconds, _clock = now - _clock, now
     return report
 
 

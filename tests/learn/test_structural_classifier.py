@@ -116,7 +116,7 @@ def classifier(*args, **settings):
 
 
 def short(*args, rounds=10, **settings):
-    """A few rounds, and no proof about what they leave out: for claims that hold in each of them."""
+    """A few rounds, and no proof about what they leave out, for claims that hold in each round."""
     return classifier(*args, rounds=rounds, proof_budget=0, **settings)
 
 
