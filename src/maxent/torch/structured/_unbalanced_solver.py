@@ -16,7 +16,8 @@ from torch import Tensor
 
 _EASY, _FALL, _LOOSE = 20.0, 4.0, 1e-2
 _SWEEPS, _STEPS, _HALVINGS = 60, 200, 40
-_SLOW = 0.5  # a sweep that leaves more than this of the violation is slower than Newton's step
+_TURNS, _FAR = 10, 30.0  # of sweeps with one plan, and how far its logarithms may change
+_SLOW = 0.2  # sweeps that leave more than this of the violation are slower than Newton's step
 _EPS = torch.finfo(torch.float64).eps
 
 Sides = tuple[MarginalPenalty, MarginalPenalty]
@@ -46,10 +47,11 @@ class _Dual:
         self.no_column = (self.x == -torch.inf).all(1)
         finite = torch.where(self.x > -torch.inf, self.x, 0)
         self.largest = finite.abs().amax((1, 2))
+        self.spread = finite.amax((1, 2)) - finite.amin((1, 2))
 
     def minimise(self, strength: float) -> Three:
         """Through falling strengths: sweeps as long as they are fast, then Newton's method."""
-        level = max(strength, float(self.largest.max()) / _EASY)
+        level = max(strength, float(self.spread.max()) / _EASY)
         g = self.of_columns.empty(self.b)
         g = torch.where(self.no_column, g, 0)
         while True:
@@ -62,21 +64,17 @@ class _Dual:
         _, p, f, *_ = self._at(g, strength)
         return p, f, g
 
-    def _settled(self, y: Tensor, a: Tensor, side: MarginalPenalty, s: float) -> tuple[Tensor, ...]:
-        """The best potentials of rows with scores y, and their plan."""
-        nothing = (y == -torch.inf).all(2)
-        top = torch.where(nothing, 0, y.amax(2))
-        e = torch.exp((y - top[:, :, None]) / s)
-        level = top + s * e.sum(2).log()
-        f = torch.where(nothing, side.empty(a), side.of_level(level, a, s))
-        return f, e * torch.where(nothing, 0, torch.exp((top - f) / s))[:, :, None]
-
     def _at(self, g: Tensor, s: float) -> tuple[Tensor, ...]:
         """The semi-dual, its plan, the potentials of rows, its gradient, and how large that is.
 
         As a share of the mass, and with what rounding makes of it.
         """
-        f, p = self._settled(self.x - g[:, None], self.a, self.of_rows, s)
+        y = self.x - g[:, None]
+        top = torch.where(self.no_row, 0, y.amax(2))
+        e = torch.exp((y - top[:, :, None]) / s)
+        level = self.of_rows.of_level(top + s * e.sum(2).log(), self.a, s)
+        f = torch.where(self.no_row, self.of_rows.empty(self.a), level)
+        p = e * torch.where(self.no_row, 0, torch.exp((top - f) / s))[:, :, None]
         value = s * p.sum((1, 2)) + self.of_rows.conjugate(f, self.a).sum(1)
         value = value + self.of_columns.conjugate(g, self.b).sum(1)
         due, moved = self.of_columns.sums(g, self.b), p.sum(1)
@@ -91,20 +89,30 @@ class _Dual:
 
     def _sweeps(self, g: Tensor, s: float, loose: float) -> Tensor:
         """The best potentials of rows and columns in turns."""
-        f, before = None, torch.inf
+        before = torch.inf
         for _ in range(_SWEEPS):
-            _, _, f, _, size, rounding = self._at(g, s)
+            _, p, f, _, size, rounding = self._at(g, s)
             worst = float((size / rounding.clamp(min=loose)).max())
             if worst <= 1 or worst > _SLOW * before:
                 break
             before = worst
-            g = self._swept(f, g, s)
+            g = self._swept(p, f, g, s)
         return g
 
-    def _swept(self, f: Tensor, g: Tensor, s: float) -> Tensor:
-        """The best potentials of columns."""
-        new, _ = self._settled((self.x - f[:, :, None]).mT, self.b, self.of_columns, s)
-        return torch.where(self.no_column, g, new)
+    def _swept(self, p: Tensor, f: Tensor, g: Tensor, s: float) -> Tensor:
+        """A few turns from the plan of f and g, by factors of its rows and columns."""
+        rows, columns = torch.ones_like(f), torch.ones_like(g)
+        for _ in range(_TURNS):
+            moved = (p.mT @ rows[:, :, None])[:, :, 0]
+            level = self.of_columns.of_level(g + s * moved.log(), self.b, s)
+            change = torch.where(self.no_column | (moved == 0), 0, (g - level) / s)
+            columns = torch.exp(change)
+            moved = (p @ columns[:, :, None])[:, :, 0]
+            level = self.of_rows.of_level(f + s * moved.log(), self.a, s)
+            rows = torch.exp(torch.where(self.no_row | (moved == 0), 0, (f - level) / s))
+            if float(change.abs().max()) > _FAR:
+                break
+        return g - s * change
 
     def _newton(self, g: Tensor, s: float, loose: float) -> Tensor:
         value, p, f, gradient, size, rounding = self._at(g, s)
@@ -150,7 +158,7 @@ class _Dual:
             new = new if bool(lower.all()) else self._at(g, s)
             value, p, f, gradient, size, rounding = new
             if bool((moved & (size > 0.25 * before)).any()):
-                g = self._swept(f, g, s)
+                g = self._swept(p, f, g, s)
                 value, p, f, gradient, size, rounding = self._at(g, s)
         return g
 
