@@ -54,5 +54,51 @@ def exact(a: np.ndarray, b: np.ndarray, cost: np.ndarray) -> Plans:
     return {f"{NAME} emd": lambda: np.asarray(ot.emd(a, b, cost))}
 
 
+def unbalanced(
+    a: np.ndarray, b: np.ndarray, cost: np.ndarray, strength: float, penalty: float
+) -> Plans:
+    """Scalings for KL and KL in three forms, to 1e-9."""
+    import ot
+
+    def plan(method: str) -> Callable[[], np.ndarray]:
+        return lambda: np.asarray(
+            ot.unbalanced.sinkhorn_unbalanced(
+                *(a, b, cost, strength, penalty),
+                method=method,
+                numItermax=100_000,
+                stopThr=1e-9,
+            )
+        )
+
+    methods = ("sinkhorn", "sinkhorn_stabilized", "sinkhorn_translation_invariant")
+    return {f"{NAME} unbalanced {method}": plan(method) for method in methods}
+
+
+def unbalanced_squared(
+    a: np.ndarray,
+    b: np.ndarray,
+    cost: np.ndarray,
+    strength: float,
+    penalty: float,
+    divergence: str,
+) -> Plans:
+    """lbfgsb_unbalanced: L-BFGS-B on the entries of the plan, as it comes."""
+    import ot
+
+    def plan() -> np.ndarray:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return np.asarray(
+                ot.unbalanced.lbfgsb_unbalanced(
+                    *(a, b, cost, strength, penalty),
+                    c=np.zeros_like(cost),
+                    reg_div="l2",
+                    regm_div={"l1": "tv"}.get(divergence, divergence),
+                )
+            )
+
+    return {f"{NAME} lbfgsb_unbalanced": plan}
+
+
 def describe() -> str:
     return f"{NAME} {version('pot')}"

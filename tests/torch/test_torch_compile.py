@@ -97,6 +97,24 @@ CASES = {
     "soft_partial_rank": (lambda x: ms.soft_partial_rank(x, 2, 0.5), VECTORS),
     "transport": (lambda x: ms.transport(x, ROWS, COLUMNS, 0.5), SQUARES),
     "partial_transport": (lambda x: ms.partial_transport(x, ROWS, COLUMNS, 2.5, 0.5), SQUARES),
+    "unbalanced_transport": (
+        lambda x: ms.unbalanced_transport(x, ROWS, COLUMNS, (0.5, 2.0), 0.5, "kl"),
+        SQUARES,
+    ),
+    "unbalanced_transport and its gap": (
+        lambda x: ms.unbalanced_transport(
+            x, ROWS, COLUMNS, 0.5, 0.5, divergence="l1", return_gap=True
+        ),
+        SQUARES,
+    ),
+    "unbalanced_transport hard": (
+        lambda x: ms.unbalanced_transport(x, ROWS, COLUMNS, 9.0, 0, divergence="l1"),
+        SQUARES,
+    ),
+    "unbalanced_transport_value": (
+        lambda x: ms.unbalanced_transport_value(x, ROWS, COLUMNS, 0.5, divergence="l2"),
+        SQUARES,
+    ),
     "transport hard": (lambda x: ms.transport(x, ROWS, COLUMNS, 0), SQUARES),
     "sinkhorn": (lambda x: ms.sinkhorn(x), SQUARES),
     "matching": (lambda x: ms.matching(x, 0.5, lengths=LENGTHS), SQUARES),
@@ -120,6 +138,7 @@ CASES = {
 NOT_DERIVED = {
     *("chain_kbest", "arborescence_argmax", "argmax", "soft_topk hard", "transport hard"),
     *("projective_argmax", "constituency_argmax", "ctc_argmax", "kbest", "kbest of arrays"),
+    "unbalanced_transport hard",
 }
 
 

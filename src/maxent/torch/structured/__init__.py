@@ -109,6 +109,7 @@ from maxent.torch.structured.transport import (
     transport,
     transport_loss,
 )
+from maxent.torch.structured.unbalanced import unbalanced_transport, unbalanced_transport_value
 
 __all__ = [
     "ArborescenceLoss",
@@ -194,4 +195,6 @@ __all__ = [
     "sparsemap_support",
     "transport",
     "transport_loss",
+    "unbalanced_transport",
+    "unbalanced_transport_value",
 ]
