@@ -67,6 +67,11 @@ from maxent.torch.structured.oracles import (
     marginals,
 )
 from maxent.torch.structured.partial import partial_transport
+from maxent.torch.structured.points import (
+    PointPlan,
+    sinkhorn_divergence,
+    sinkhorn_points,
+)
 from maxent.torch.structured.projective import (
     ProjectiveLoss,
     ProjectiveScores,
@@ -119,6 +124,7 @@ __all__ = [
     "LinearChain",
     "Matching",
     "MatchingLoss",
+    "PointPlan",
     "ProjectiveLoss",
     "ProjectiveScores",
     "SegmentMarginals",
@@ -182,6 +188,8 @@ __all__ = [
     "segment_sample",
     "segment_score",
     "sinkhorn",
+    "sinkhorn_divergence",
+    "sinkhorn_points",
     "soft_dtw",
     "soft_partial_rank",
     "soft_quantile",
