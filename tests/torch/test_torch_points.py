@@ -72,6 +72,7 @@ def test_the_gap_is_that_of_a_plan_with_the_right_sums() -> None:
     search.at(0.2)
     search.g = found.g
     search.f = search._fitted(found.f, found.g)
+    search._measured(search.columns(search.f, search.g))
     plan = a[:, None] * b * ((search.f[:, None] + search.g - costs(x, y)) / 0.2).exp()
     plan = plan * (b / plan.sum(0)).clamp(max=1)
     plan = plan * (a / plan.sum(1)).clamp(max=1)[:, None]

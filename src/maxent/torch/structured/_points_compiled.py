@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 from scipy.sparse import csr_matrix
 
 import torch
-from maxent._support.threads import executor, num_threads, over_rows
+from maxent._support.threads import over_rows
 from maxent.rows.arrays import Array
 from maxent.structured.transport.kernels import points as kernels
 from torch import Tensor
@@ -60,11 +58,9 @@ class Plan:
         """The entries above exp(cut); None where they are more than ``most``."""
         level, height, place = self._prepared(f, g)
         tops, lengths = height.max(axis=1), np.zeros(len(level), np.int64)
-        blocks = -(-len(level) // kernels.ROWS)
-        parts = max(1, min(num_threads(), blocks))
-        cuts = [blocks * i // parts for i in range(parts + 1)]
+        parts: dict[int, tuple[Array, Array]] = {}
 
-        def work(begin: int, end: int) -> tuple[Array, Array]:
+        def work(begin: int, end: int) -> None:
             room = min(most, _FIRST_ROOM * kernels.ROWS * (end - begin))
             while True:
                 index, value = np.empty(room, np.int32), np.empty(room)
@@ -72,14 +68,14 @@ class Plan:
                     *place, level, height, tops, cut, begin, end, lengths, index, value
                 )
                 if count <= room or count > most:
-                    return index[:count], value[:count]
+                    parts[begin] = index[:count], value[:count]
+                    return
                 room = count
 
-        spans = list(pairwise(cuts))
-        waiting = [executor().submit(work, *span) for span in spans[1:]]
-        found = [work(*spans[0]), *(each.result() for each in waiting)]
+        over_rows(work, -(-len(level) // kernels.ROWS), kernels.ROWS * len(g))
         if lengths.sum() > most:
             return None
+        found = [parts[begin] for begin in sorted(parts)]
         index = np.concatenate([part[0] for part in found])
         value = np.concatenate([part[1] for part in found])
         starts = np.concatenate([[0], np.cumsum(lengths)])

@@ -94,6 +94,7 @@ class _Search:
         self.x, self.y = x, y
         self._x, self._y, self._make = clouds(x, y)
         self.f, self.g = torch.zeros_like(a), torch.zeros_like(b)
+        self._shares = torch.ones_like(b)  # of the columns' sums, when they were last computed
         self.violation, self.iterations = float("inf"), 0
 
     def at(self, strength: float) -> None:
@@ -116,6 +117,7 @@ class _Search:
 
     def _measured(self, columns: Tensor) -> float:
         self.iterations += 1
+        self._shares = columns
         self.violation = float((self.b * (columns - 1).abs()).sum())
         self.progress.update(
             f"strength {self.strength:.3g}, violation {self.violation:.2g} after "
@@ -174,9 +176,8 @@ class _Search:
             listed = self.plan.entries(self.f, height, _CUT, most)
             if listed is None:
                 return
-            columns = self.columns(self.f, self.g).numpy()
             ground = max(damping * self.violation, 1e-14) * mass
-            gradient = mass * (1 - columns)
+            gradient = mass * (1 - self._shares.numpy())
             step = _newton_step(listed, self.a.numpy(), gradient, ground, self.violation)
             move = torch.from_numpy(self.strength * step)
             slope, dual = float(gradient @ step) * self.strength, self._dual(self.f, self.g)
@@ -202,7 +203,7 @@ class _Search:
         plan of rank one; the entropy of the sum of both is at most the sum of theirs.
         """
         a, b, strength = self.a, self.b, self.strength
-        share = 1 / self.columns(self.f, self.g).clamp(min=1.0)
+        share = 1 / self._shares.clamp(min=1.0)
         rows = self.plan.sums(self.f, self.g, (b * share)[:, None])[:, 0]
         factor = 1 / rows.clamp(min=1.0)
         columns = share * self.back.sums(self.g, self.f, (a * factor)[:, None])[:, 0]
