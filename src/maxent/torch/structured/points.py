@@ -130,14 +130,33 @@ class PointPlan:
     Everything can be differentiated with respect to points and masses, twice for the value, once
     for the rest; a derivative of potentials is one linear system, by conjugate gradients.
 
+    Parameters
+    ----------
+    x : tensor (..., n, d)
+        Points from which mass goes.
+    y : tensor (..., m, d) or None
+        Points to which it goes; None is x, with its masses.
+    a : tensor (..., n) or None
+        Masses of x; None is 1 / n each.
+    b : tensor (..., m) or None
+        Masses of y; None is 1 / m each.
+    strength : float
+        Factor of KL.
+    tolerance : float
+        What the sums may be off by.
+    max_iter : int
+        Iterations at most.
+    verbose : int
+        Whether there is a line of progress after some seconds.
+    name : str
+        Who is named in errors.
+
     Attributes
     ----------
-    x, y, a, b : tensors
-        Points and masses.
-    strength : float
-        The factor of KL.
-    f, g : tensors (..., n) and (..., m)
-        Potentials, of which <a, f> = <b, g>; they are the derivatives of the value by a and b.
+    f : tensor (..., n)
+        Potentials of x, the derivative of the value by a; <a, f> = <b, g>.
+    g : tensor (..., m)
+        Potentials of y, the derivative of the value by b.
     value : tensor (...)
         Cost and KL, from the dual: `<a, f> + <b, g>`.
     violation : float64 tensor (...)
