@@ -226,3 +226,16 @@ def test_memory_grows_with_points_not_with_pairs(backend) -> None:
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert most < 12e6  # 1 kB a point
+
+
+def test_entries_that_are_too_many_are_not_kept() -> None:
+    from maxent.torch.structured import _points_compiled as engine
+
+    cloud, level = engine.Cloud(torch.rand(3000, 2, dtype=DOUBLE)), torch.zeros(3000, dtype=DOUBLE)
+    plan = engine.Plan(cloud, cloud, 1.0)
+    assert plan.entries(level[:], level, -0.01, 10**6).nnz < 10**6
+    tracemalloc.start()
+    assert plan.entries(level, level, -9.0, 200_000) is None  # 9 million, 108 MB
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 16e6

@@ -59,8 +59,12 @@ class Plan:
         level, height, place = self._prepared(f, g)
         tops, lengths = height.max(axis=1), np.zeros(len(level), np.int64)
         parts: dict[int, tuple[Array, Array]] = {}
+        taken: list[int] = []
 
         def work(begin: int, end: int) -> None:
+            if sum(taken) > most:  # nor are those of other blocks needed
+                parts.clear()
+                return
             room = min(most, _FIRST_ROOM * kernels.ROWS * (end - begin))
             while True:
                 index, value = np.empty(room, np.int32), np.empty(room)
@@ -68,12 +72,13 @@ class Plan:
                     *place, level, height, tops, cut, begin, end, lengths, index, value
                 )
                 if count <= room or count > most:
-                    parts[begin] = index[:count], value[:count]
+                    taken.append(count)
+                    parts[begin] = index[:count].copy(), value[:count].copy()
                     return
                 room = count
 
         over_rows(work, -(-len(level) // kernels.ROWS), kernels.ROWS * len(g))
-        if lengths.sum() > most:
+        if sum(taken) > most:
             return None
         found = [parts[begin] for begin in sorted(parts)]
         index = np.concatenate([part[0] for part in found])
