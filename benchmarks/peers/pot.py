@@ -5,11 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from importlib.metadata import version
+from typing import Any
 
 import numpy as np
 
 NAME = "POT"
 Plans = dict[str, Callable[[], np.ndarray]]
+Potentials = dict[str, Callable[[], tuple[Any, Any]]]
 
 
 def sinkhorn(a: np.ndarray, b: np.ndarray, cost: np.ndarray, strength: float) -> Plans:
@@ -23,6 +25,24 @@ def sinkhorn(a: np.ndarray, b: np.ndarray, cost: np.ndarray, strength: float) ->
 
     methods = ("sinkhorn", "sinkhorn_stabilized", "sinkhorn_log")
     return {f"{NAME} {method}": plan(method) for method in methods}
+
+
+def point_potentials(x: np.ndarray, y: np.ndarray, strength: float) -> Potentials:
+    """Log-domain scalings of all costs to 1e-9, or 300 iterations."""
+    import ot
+
+    import torch
+
+    def run() -> tuple[torch.Tensor, torch.Tensor]:
+        cost = ot.dist(x, y) / 2
+        a, b = np.full(len(x), 1 / len(x)), np.full(len(y), 1 / len(y))
+        log = ot.sinkhorn(
+            a, b, cost, strength, "sinkhorn_log", numItermax=300, warn=False, log=True
+        )[1]
+        f, g = strength * (log["log_u"] - np.log(a)), strength * (log["log_v"] - np.log(b))
+        return torch.from_numpy(f), torch.from_numpy(g)
+
+    return {f"{NAME} sinkhorn_log": run}
 
 
 def euclidean(a: np.ndarray, b: np.ndarray, cost: np.ndarray, strength: float) -> Plans:

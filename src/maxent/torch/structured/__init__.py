@@ -67,6 +67,11 @@ from maxent.torch.structured.oracles import (
     marginals,
 )
 from maxent.torch.structured.partial import partial_transport
+from maxent.torch.structured.points import (
+    PointPlan,
+    sinkhorn_divergence,
+    sinkhorn_points,
+)
 from maxent.torch.structured.projective import (
     ProjectiveLoss,
     ProjectiveScores,
@@ -120,6 +125,7 @@ __all__ = [
     "LinearChain",
     "Matching",
     "MatchingLoss",
+    "PointPlan",
     "ProjectiveLoss",
     "ProjectiveScores",
     "SegmentMarginals",
@@ -183,6 +189,8 @@ __all__ = [
     "segment_sample",
     "segment_score",
     "sinkhorn",
+    "sinkhorn_divergence",
+    "sinkhorn_points",
     "soft_dtw",
     "soft_partial_rank",
     "soft_quantile",
