@@ -22,7 +22,7 @@ from maxent import species
 from maxent.datasets.landscape import virtual_landscape, write_landscape
 from maxent.species.batch import workflow
 from maxent.species.batch.cluster import ClusterSettings
-from tools import needs
+from tools import draw_nothing, needs
 from waiting import LIMIT, until
 
 distributed = needs("distributed")
@@ -31,6 +31,8 @@ psutil = needs("psutil")
 
 from maxent.rows.dask import cluster as clusters  # noqa: E402 - after the check that dask is there
 from maxent.rows.dask import tasks  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("sketches")
 
 QUICK = ["-f", "lq", "--permutations", "0", "--background", "400", "-c", "biome"]
 
@@ -51,6 +53,8 @@ def cluster():
     ) as made:
         made.counter = Counter()
         made.scheduler.add_plugin(made.counter)
+        with distributed.Client(made) as client:
+            client.run(draw_nothing)
         yield made
 
 
