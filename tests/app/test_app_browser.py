@@ -278,12 +278,12 @@ def test_layers_that_repeat_others_are_left_out(study, tab):
 
 def test_the_command_is_copied(finished, tab):
     with served(finished) as client:
-        one = tab(client, "result=whole", permissions=["clipboard-read", "clipboard-write"])
+        one = tab(client, "result=lines", permissions=["clipboard-read", "clipboard-write"])
         page = one.page
         page.get_by_role("button", name="copy command").click()
         page.get_by_text("copied").wait_for()
         copied = page.evaluate("() => navigator.clipboard.readText()")
-        assert copied == mx.load(finished / "whole" / "result.json").command
+        assert copied == mx.load(finished / "lines" / "result.json").command
         page.get_by_role("button", name="copy Python script").click()
         until(lambda: "fit_files(" in page.evaluate("() => navigator.clipboard.readText()"))
         one.sound()
