@@ -251,6 +251,7 @@ def test_a_killed_worker_takes_down_no_job(cluster, address, tmp_path, monkeypat
         assert isinstance(given_up, tasks.Lost)
         assert "the 2 workers that ran it were killed" in str(given_up)
         # the cluster is as good as before
+        client.wait_for_workers(2, timeout=LIMIT)
         assert dict(tasks.in_workers(client, work, ["d"], common))["d"][0] == "d"
 
 
