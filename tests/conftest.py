@@ -5,7 +5,6 @@ device, which a machine may lack, and versions of two packages that are known no
 these tests skip also there.
 """
 
-import importlib
 import os
 import signal
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import needs, needs_program, renewed
+from tools import draw_nothing, needs, needs_program, renewed
 
 collect_ignore = ["project/user_code.py"]  # for type checkers alone
 
@@ -34,14 +33,8 @@ sys.dont_write_bytecode = False
 @pytest.fixture(scope="module")
 def sketches():
     """Reports without drawing, most of a small fit's time: for tests that look at no picture."""
-    figure = importlib.import_module("matplotlib.figure")
-    figures = importlib.import_module("maxent.species.report.figures")
-    maps = importlib.import_module("maxent.species.report.maps")
-    empty = figures.Picture("svg+xml", b'<svg xmlns="http://www.w3.org/2000/svg"/>', 100.0, 100.0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figures, "_svg", lambda figure: empty)
-        patch.setattr(maps, "_png", lambda figure, dpi, colours: empty)
-        patch.setattr(figure.Figure, "savefig", lambda self, file, **how: file.write(b"a picture"))
+        draw_nothing(patch)
         yield
 
 

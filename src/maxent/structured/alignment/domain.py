@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import optimize, sparse
+import scipy
+from scipy import sparse
 
 from maxent import io
 from maxent._support.threads import over_rows
@@ -310,7 +311,7 @@ class Alignment(StructuredDomain):
         bounds = np.concatenate([wanted, -wanted])
         cost = np.append(np.zeros(tail.size), 1.0)
         options = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-        best = optimize.linprog(cost, matrix, bounds, method="highs", options=options)
+        best = scipy.optimize.linprog(cost, matrix, bounds, method="highs", options=options)
         return max(float(ends), float(best.fun))
 
 
