@@ -9,7 +9,8 @@ what is left is convex in g, with the Laplacian of a graph of columns as its Hes
 from __future__ import annotations
 
 import torch
-from maxent.torch.structured._marginal_penalties import KullbackLeibler, MarginalPenalty
+from maxent.torch.maps._dispatch import compiled
+from maxent.torch.structured._marginal_penalties import KullbackLeibler, MarginalPenalty, Squared
 from maxent.torch.structured._unbalanced_interior import Interior
 from maxent.torch.structured._unbalanced_system import System
 from torch import Tensor
@@ -27,12 +28,13 @@ Three = tuple[Tensor, Tensor, Tensor]
 def solve(x: Tensor, a: Tensor, b: Tensor, sides: Sides, strength: float, kl: bool) -> Three:
     """Plans (rows, m, n) and their potentials (rows, m) and (rows, n)."""
     if x.shape[2] > x.shape[1]:
-        p, g, f = solve(x.mT, b, a, sides[::-1], strength, kl)
+        p, g, f = solve(x.mT.contiguous(), b, a, sides[::-1], strength, kl)
         return p.mT, f, g
     if x.numel() == 0:
         return torch.zeros_like(x), torch.zeros_like(a), torch.zeros_like(b)
-    closed = sides[0].closed(a)[:, :, None] | sides[1].closed(b)[:, None]
-    x = x.masked_fill(closed, -torch.inf)
+    rows, columns = sides[0].closed(a), sides[1].closed(b)
+    if bool(rows.any()) or bool(columns.any()):
+        x = x.masked_fill(rows[:, :, None] | columns[:, None], -torch.inf)
     return (_Dual(x, a, b, sides) if kl else Interior(x, a, b, sides)).minimise(strength)
 
 
@@ -43,11 +45,14 @@ class _Dual:
         self.x = x
         self.a, self.b = a, b
         self.of_rows, self.of_columns = sides
-        self.no_row = (self.x == -torch.inf).all(2)
-        self.no_column = (self.x == -torch.inf).all(1)
-        finite = torch.where(self.x > -torch.inf, self.x, 0)
-        self.largest = finite.abs().amax((1, 2))
-        self.spread = finite.amax((1, 2)) - finite.amin((1, 2))
+        self.quick = compiled(x) and not any(isinstance(side, Squared) for side in sides)
+        top, least = x.amax(2), x.amin((1, 2))
+        self.no_row, self.no_column = top == -torch.inf, x.amax(1) == -torch.inf
+        top = top.amax(1)
+        if not bool(least.isfinite().all()):
+            finite = torch.where(x > -torch.inf, x, 0)
+            top, least = finite.amax((1, 2)), finite.amin((1, 2))
+        self.largest, self.spread = torch.maximum(top, -least), top - least
 
     def minimise(self, strength: float) -> Three:
         """Through falling strengths: sweeps as long as they are fast, then Newton's method."""
@@ -68,15 +73,15 @@ class _Dual:
 
         As a share of the mass, and with what rounding makes of it.
         """
-        y = self.x - g[:, None]
-        top = torch.where(self.no_row, 0, y.amax(2))
-        e = torch.exp((y - top[:, :, None]) / s)
-        level = self.of_rows.of_level(top + s * e.sum(2).log(), self.a, s)
+        p = self.x - g[:, None]
+        top = torch.where(self.no_row, 0, p.amax(2))
+        p.sub_(top[:, :, None]).div_(s).exp_()
+        level = self.of_rows.of_level(top + s * p.sum(2).log(), self.a, s)
         f = torch.where(self.no_row, self.of_rows.empty(self.a), level)
-        p = e * torch.where(self.no_row, 0, torch.exp((top - f) / s))[:, :, None]
-        value = s * p.sum((1, 2)) + self.of_rows.conjugate(f, self.a).sum(1)
-        value = value + self.of_columns.conjugate(g, self.b).sum(1)
+        p.mul_(torch.where(self.no_row, 0, torch.exp((top - f) / s))[:, :, None])
         due, moved = self.of_columns.sums(g, self.b), p.sum(1)
+        value = s * moved.sum(1) + self.of_rows.conjugate(f, self.a).sum(1)
+        value = value + self.of_columns.conjugate(g, self.b).sum(1)
         gradient = torch.where(self.no_column, 0, due - moved)
         bound = self.of_columns.bound
         held = ((g >= bound) & (gradient < 0)) | ((g <= -bound) & (gradient > 0))
@@ -95,7 +100,13 @@ class _Dual:
             if worst <= 1 or worst > _SLOW * before:
                 break
             before = worst
-            g = self._swept(p, f, g, s)
+            if self.quick:
+                from maxent.torch.structured._unbalanced_compiled import turned
+
+                given = self.a, self.b, (self.of_rows, self.of_columns)
+                g = turned(p, f, g, *given, s, rounding.clamp(min=loose))
+            else:
+                g = self._swept(p, f, g, s)
             state = self._at(g, s)
         return g, state
 
