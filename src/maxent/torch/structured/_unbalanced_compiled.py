@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 import torch
 from maxent._support.threads import over_rows
 from maxent.structured.transport.kernels import unbalanced as kernels
@@ -10,22 +12,39 @@ from torch import Tensor
 
 _MOST = 1000  # turns, which take about as long as Newton's steps
 
-Sides = tuple[MarginalPenalty, MarginalPenalty]
 
+class Plans:
+    """The plans of scores (rows, m, n), and their potentials; x, a and b are contiguous."""
 
-def turned(
-    p: Tensor, f: Tensor, g: Tensor, a: Tensor, b: Tensor, sides: Sides, s: float, tolerance: Tensor
-) -> Tensor:
-    """Potentials of columns after turns from the plan of f and g, up to the tolerance."""
-    new = g.clone(memory_format=torch.contiguous_format)
-    given = tuple(x.contiguous().numpy() for x in (p, f, new, a.log(), b, b.log()))
-    rows, columns = (_numbers(side, s) for side in sides)
+    def __init__(
+        self, x: Tensor, a: Tensor, b: Tensor, sides: tuple[MarginalPenalty, MarginalPenalty]
+    ) -> None:
+        self.x, self.b, self.sides = x.numpy(), b.numpy(), sides
+        self.log_a, self.log_b = a.log().numpy(), b.log().numpy()
+        self.nothing = torch.where(x.amax(2) == -torch.inf, sides[0].empty(a), 0)
 
-    def work(begin: int, end: int) -> None:
-        kernels.turns(*given, rows, columns, s, tolerance.numpy(), _MOST, begin, end)
+    def at(self, g: Tensor, s: float) -> tuple[Tensor, Tensor, Tensor]:
+        """The plan with the best potentials of rows, these, and the sums of its columns."""
+        p, f, moved = np.empty_like(self.x), self.nothing.numpy().copy(), np.empty(g.shape)
+        given, side = (self.x, g.numpy(), self.log_a), _numbers(self.sides[0], s)
 
-    over_rows(work, len(p), 20 * p[0].numel())
-    return new
+        def work(begin: int, end: int) -> None:
+            kernels.plans(*given, side, s, begin, end, p, f, moved)
+
+        over_rows(work, len(p), p[0].size)
+        return torch.from_numpy(p), torch.from_numpy(f), torch.from_numpy(moved)
+
+    def turned(self, p: Tensor, f: Tensor, g: Tensor, s: float, tolerance: Tensor) -> Tensor:
+        """Potentials of columns after turns from the plan of f and g, up to the tolerance."""
+        new = g.clone()
+        given = p.numpy(), f.numpy(), new.numpy(), self.log_a, self.b, self.log_b
+        rows, columns = (_numbers(side, s) for side in self.sides)
+
+        def work(begin: int, end: int) -> None:
+            kernels.turns(*given, rows, columns, s, tolerance.numpy(), _MOST, begin, end)
+
+        over_rows(work, len(p), _MOST // 10 * p[0].numel())
+        return new
 
 
 def _numbers(side: MarginalPenalty, s: float) -> tuple[float, float, float]:

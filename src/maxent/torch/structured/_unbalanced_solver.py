@@ -8,12 +8,17 @@ what is left is convex in g, with the Laplacian of a graph of columns as its Hes
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from maxent.torch.maps._dispatch import compiled
 from maxent.torch.structured._marginal_penalties import KullbackLeibler, MarginalPenalty, Squared
 from maxent.torch.structured._unbalanced_interior import Interior
 from maxent.torch.structured._unbalanced_system import System
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from maxent.torch.structured._unbalanced_compiled import Plans
 
 _EASY, _FALL, _LOOSE = 20.0, 4.0, 1e-2
 _SWEEPS, _STEPS, _HALVINGS = 60, 200, 40
@@ -45,7 +50,12 @@ class _Dual:
         self.x = x
         self.a, self.b = a, b
         self.of_rows, self.of_columns = sides
-        self.quick = compiled(x) and not any(isinstance(side, Squared) for side in sides)
+        self.compiled: Plans | None = None
+        # of a squared penalty, potentials are not known in closed form
+        if compiled(x) and not any(isinstance(side, Squared) for side in sides):
+            from maxent.torch.structured import _unbalanced_compiled as engine
+
+            self.compiled = engine.Plans(x.contiguous(), a.contiguous(), b.contiguous(), sides)
         top, least = x.amax(2), x.amin((1, 2))
         self.no_row, self.no_column = top == -torch.inf, x.amax(1) == -torch.inf
         top = top.amax(1)
@@ -65,7 +75,7 @@ class _Dual:
             g, state = self._newton(*self._sweeps(g, level, loose), level, loose)
             if last:
                 break
-            level = max(level / _FALL, strength)
+            level = level / _FALL if level > 2 * _FALL * strength else strength
         return state[1], state[2], g
 
     def _at(self, g: Tensor, s: float) -> tuple[Tensor, ...]:
@@ -73,26 +83,39 @@ class _Dual:
 
         As a share of the mass, and with what rounding makes of it.
         """
+        plans = self._plans if self.compiled is None else self.compiled.at
+        p, f, moved = plans(g, s)
+        due = self.of_columns.sums(g, self.b)
+        value = s * moved.sum(1) + self.of_rows.conjugate(f, self.a).sum(1)
+        value = value + self.of_columns.conjugate(g, self.b).sum(1)
+        gradient = torch.where(self.no_column, 0, due - moved)
+        bound = self.of_columns.bound
+        if bound < torch.inf:
+            held = ((g >= bound) & (gradient < 0)) | ((g <= -bound) & (gradient > 0))
+            gradient = torch.where(held, 0, gradient)
+        mass = torch.maximum(due.sum(1), moved.sum(1)).clamp(min=1e-300)
+        return value, p, f, gradient, gradient.abs().sum(1) / mass, self._rounding(f, g, s)
+
+    def _rounding(self, f: Tensor, g: Tensor, s: float) -> Tensor:
+        """What rounding makes of the sums of a plan, as a share of the mass."""
+        farthest = torch.maximum(f.abs().amax(1), g.abs().amax(1)).clamp(min=self.largest) / s
+        return 8 * _EPS * (1 + farthest)
+
+    def _plans(self, g: Tensor, s: float) -> Three:
+        """The plan with the best potentials of rows, these, and the sums of its columns."""
         p = self.x - g[:, None]
         top = torch.where(self.no_row, 0, p.amax(2))
         p.sub_(top[:, :, None]).div_(s).exp_()
         level = self.of_rows.of_level(top + s * p.sum(2).log(), self.a, s)
         f = torch.where(self.no_row, self.of_rows.empty(self.a), level)
         p.mul_(torch.where(self.no_row, 0, torch.exp((top - f) / s))[:, :, None])
-        due, moved = self.of_columns.sums(g, self.b), p.sum(1)
-        value = s * moved.sum(1) + self.of_rows.conjugate(f, self.a).sum(1)
-        value = value + self.of_columns.conjugate(g, self.b).sum(1)
-        gradient = torch.where(self.no_column, 0, due - moved)
-        bound = self.of_columns.bound
-        held = ((g >= bound) & (gradient < 0)) | ((g <= -bound) & (gradient > 0))
-        gradient = torch.where(held, 0, gradient)
-        mass = torch.maximum(due.sum(1), moved.sum(1)).clamp(min=1e-300)
-        farthest = torch.maximum(f.abs().amax(1), g.abs().amax(1)).clamp(min=self.largest) / s
-        size = gradient.abs().sum(1) / mass
-        return value, p, f, gradient, size, 8 * _EPS * (1 + farthest)
+        return p, f, p.sum(1)
 
     def _sweeps(self, g: Tensor, s: float, loose: float) -> tuple[Tensor, tuple[Tensor, ...]]:
         """The best potentials of rows and columns in turns."""
+        if self.compiled is not None:
+            p, f, _ = self.compiled.at(g, s)
+            g = self.compiled.turned(p, f, g, s, self._rounding(f, g, s).clamp(min=loose))
         before, state = torch.inf, self._at(g, s)
         for _ in range(_SWEEPS):
             _, p, f, _, size, rounding = state
@@ -100,11 +123,8 @@ class _Dual:
             if worst <= 1 or worst > _SLOW * before:
                 break
             before = worst
-            if self.quick:
-                from maxent.torch.structured._unbalanced_compiled import turned
-
-                given = self.a, self.b, (self.of_rows, self.of_columns)
-                g = turned(p, f, g, *given, s, rounding.clamp(min=loose))
+            if self.compiled is not None:
+                g = self.compiled.turned(p, f, g, s, rounding.clamp(min=loose))
             else:
                 g = self._swept(p, f, g, s)
             state = self._at(g, s)
