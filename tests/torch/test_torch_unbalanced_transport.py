@@ -8,6 +8,7 @@ from tools import needs
 
 torch = needs("torch")
 
+import maxent.torch as mt  # noqa: E402
 import maxent.torch.structured as ms  # noqa: E402
 
 A, B = torch.tensor([0.5, 1.0, 0.7]), torch.tensor([0.9, 0.4, 0.6, 0.3])
@@ -169,6 +170,22 @@ def test_what_cannot_be_is_0(kind, divergence) -> None:
         assert gradient.isfinite().all()
     empty = ms.unbalanced_transport(scores(3, 4), torch.zeros(3), B, 0.5, 0.3, kind, divergence)
     assert bool(empty.any()) == (divergence != "kl")
+
+
+@each_divergence
+@pytest.mark.parametrize("penalty", [0.3, (2.0, INF)], ids=str)
+@pytest.mark.parametrize("strength", [0.5, 0.01])
+def test_compiled_turns_find_the_plan_of_tensor_operations(divergence, penalty, strength) -> None:
+    x, a, b = -scores(2, 13, 10).abs(), masses(2, 13), masses(10, seed=1)
+    x[0, 2:5, 1], x[1, 3], a[0, 6] = -INF, -INF, 0.0
+    given = (x, a, b, penalty, strength, "kl", divergence)
+    found = []
+    for backend in ("numba", "plain"):
+        with mt.backend(backend):
+            plan, gap = ms.unbalanced_transport(*given, return_gap=True)
+            assert gap.max() < 1e-11
+            found.append(plan)
+    torch.testing.assert_close(*found, atol=1e-10, rtol=1e-9)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])

@@ -11,6 +11,7 @@ from maxent.torch.structured._marginal_penalties import KullbackLeibler, Margina
 from torch import Tensor
 
 _MOST = 1000  # turns, which take about as long as Newton's steps
+_WITHIN = 0.25  # of the tolerance, since a plan that is made anew is rounded otherwise
 
 
 class Plans:
@@ -35,13 +36,14 @@ class Plans:
         return torch.from_numpy(p), torch.from_numpy(f), torch.from_numpy(moved)
 
     def turned(self, p: Tensor, f: Tensor, g: Tensor, s: float, tolerance: Tensor) -> Tensor:
-        """Potentials of columns after turns from the plan of f and g, up to the tolerance."""
+        """Potentials of columns after turns from the plan of f and g, to within the tolerance."""
         new = g.clone()
         given = p.numpy(), f.numpy(), new.numpy(), self.log_a, self.b, self.log_b
         rows, columns = (_numbers(side, s) for side in self.sides)
+        tolerances = _WITHIN * tolerance.numpy()
 
         def work(begin: int, end: int) -> None:
-            kernels.turns(*given, rows, columns, s, tolerance.numpy(), _MOST, begin, end)
+            kernels.turns(*given, rows, columns, s, tolerances, _MOST, begin, end)
 
         over_rows(work, len(p), _MOST // 10 * p[0].numel())
         return new

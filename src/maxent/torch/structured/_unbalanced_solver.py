@@ -98,6 +98,7 @@ class _Dual:
 
     def _rounding(self, f: Tensor, g: Tensor, s: float) -> Tensor:
         """What rounding makes of the sums of a plan, as a share of the mass."""
+        f, g = f.masked_fill(self.no_row, 0), g.masked_fill(self.no_column, 0)
         farthest = torch.maximum(f.abs().amax(1), g.abs().amax(1)).clamp(min=self.largest) / s
         return 8 * _EPS * (1 + farthest)
 

@@ -184,16 +184,19 @@ class _Solved:
         x, a, b = self.x.detach(), self.a.detach(), self.b.detach()
         p, f, g = self.p.detach(), self.f.detach(), self.g.detach()
         of_rows, of_columns, strength, kl, divergence = self.settings
-        theta = torch.where(x > -torch.inf, x - f[:, :, None] - g[:, None], 0)
+        rows, columns = penalty_of(divergence, of_rows), penalty_of(divergence, of_columns)
+        # the best potential of what has no mass is infinite
+        closed = rows.closed(a)[:, :, None] | columns.closed(b)[:, None]
+        open_ = (x > -torch.inf) & ~closed
+        theta = torch.where(open_, x - f[:, :, None] - g[:, None], 0)
         if strength == 0:
             own = -p * theta
         elif kl:
-            dual = torch.where(x > -torch.inf, torch.exp(theta / strength), 0)
+            dual = torch.where(open_, torch.exp(theta / strength), 0)
             own = strength * (torch.special.xlogy(p, p) - p + dual) - p * theta
         else:
             dual = theta.clamp(min=0)
             own = (strength * p - dual).square() / (2 * strength) + p * (dual - theta)
-        rows, columns = penalty_of(divergence, of_rows), penalty_of(divergence, of_columns)
         beside = rows.gap(p.sum(2), f, a).sum(1) + columns.gap(p.sum(1), g, b).sum(1)
         return (own.sum((1, 2)) + beside).clamp(min=0)
 
