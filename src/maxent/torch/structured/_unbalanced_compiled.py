@@ -15,18 +15,30 @@ _WITHIN = 0.25  # of the tolerance, since a plan that is made anew is rounded ot
 
 
 class Plans:
-    """The plans of scores (rows, m, n), and their potentials; x, a and b are contiguous."""
+    """The plans of scores (rows, m, n), and their potentials.
+
+    nothing : the potentials of rows that nothing can be in, and 0 elsewhere.
+    """
 
     def __init__(
-        self, x: Tensor, a: Tensor, b: Tensor, sides: tuple[MarginalPenalty, MarginalPenalty]
+        self,
+        x: Tensor,
+        a: Tensor,
+        b: Tensor,
+        sides: tuple[MarginalPenalty, MarginalPenalty],
+        nothing: Tensor,
     ) -> None:
-        self.x, self.b, self.sides = x.numpy(), b.numpy(), sides
-        self.log_a, self.log_b = a.log().numpy(), b.log().numpy()
-        self.nothing = torch.where(x.amax(2) == -torch.inf, sides[0].empty(a), 0)
+        self.x, self.b, self.sides = x.contiguous().numpy(), b.contiguous().numpy(), sides
+        self.log_a, self.log_b = (mass.contiguous().log().numpy() for mass in (a, b))
+        self.nothing = nothing.numpy()
 
-    def at(self, g: Tensor, s: float) -> tuple[Tensor, Tensor, Tensor]:
-        """The plan with the best potentials of rows, these, and the sums of its columns."""
-        p, f, moved = np.empty_like(self.x), self.nothing.numpy().copy(), np.empty(g.shape)
+    def at(self, g: Tensor, s: float, room: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """The plan with the best potentials of rows, these, and the sums of its columns.
+
+        room : a plan that is written over.
+        """
+        p = np.empty_like(self.x) if room is None else room.numpy()
+        f, moved = self.nothing.copy(), np.empty(g.shape)
         given, side = (self.x, g.numpy(), self.log_a), _numbers(self.sides[0], s)
 
         def work(begin: int, end: int) -> None:

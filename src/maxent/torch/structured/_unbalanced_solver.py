@@ -50,12 +50,6 @@ class _Dual:
         self.x = x
         self.a, self.b = a, b
         self.of_rows, self.of_columns = sides
-        self.compiled: Plans | None = None
-        # of a squared penalty, potentials are not known in closed form
-        if compiled(x) and not any(isinstance(side, Squared) for side in sides):
-            from maxent.torch.structured import _unbalanced_compiled as engine
-
-            self.compiled = engine.Plans(x.contiguous(), a.contiguous(), b.contiguous(), sides)
         top, least = x.amax(2), x.amin((1, 2))
         self.no_row, self.no_column = top == -torch.inf, x.amax(1) == -torch.inf
         top = top.amax(1)
@@ -63,6 +57,13 @@ class _Dual:
             finite = torch.where(x > -torch.inf, x, 0)
             top, least = finite.amax((1, 2)), finite.amin((1, 2))
         self.largest, self.spread = torch.maximum(top, -least), top - least
+        self.compiled: Plans | None = None
+        # of a squared penalty, potentials are not known in closed form
+        if compiled(x) and not any(isinstance(side, Squared) for side in sides):
+            from maxent.torch.structured import _unbalanced_compiled as engine
+
+            nothing = torch.where(self.no_row, self.of_rows.empty(a), 0)
+            self.compiled = engine.Plans(x, a, b, sides, nothing)
 
     def minimise(self, strength: float) -> Three:
         """Through falling strengths: sweeps as long as they are fast, then Newton's method."""
@@ -76,25 +77,30 @@ class _Dual:
             if last:
                 break
             level = level / _FALL if level > 2 * _FALL * strength else strength
-        return state[1], state[2], g
+        return state[0], state[1], g
 
-    def _at(self, g: Tensor, s: float) -> tuple[Tensor, ...]:
-        """The semi-dual, its plan, the potentials of rows, its gradient, and how large that is.
+    def _at(self, g: Tensor, s: float, room: Tensor | None = None) -> tuple[Tensor, ...]:
+        """The plan, the potentials of rows, the semi-dual's gradient, and how large that is.
 
         As a share of the mass, and with what rounding makes of it.
         """
-        plans = self._plans if self.compiled is None else self.compiled.at
-        p, f, moved = plans(g, s)
+        if self.compiled is None:
+            p, f, moved = self._plans(g, s)
+        else:
+            p, f, moved = self.compiled.at(g, s, room)
         due = self.of_columns.sums(g, self.b)
-        value = s * moved.sum(1) + self.of_rows.conjugate(f, self.a).sum(1)
-        value = value + self.of_columns.conjugate(g, self.b).sum(1)
         gradient = torch.where(self.no_column, 0, due - moved)
         bound = self.of_columns.bound
         if bound < torch.inf:
             held = ((g >= bound) & (gradient < 0)) | ((g <= -bound) & (gradient > 0))
             gradient = torch.where(held, 0, gradient)
         mass = torch.maximum(due.sum(1), moved.sum(1)).clamp(min=1e-300)
-        return value, p, f, gradient, gradient.abs().sum(1) / mass, self._rounding(f, g, s)
+        return p, f, gradient, gradient.abs().sum(1) / mass, self._rounding(f, g, s)
+
+    def _value(self, p: Tensor, f: Tensor, g: Tensor, s: float) -> Tensor:
+        """The semi-dual, at its plan."""
+        value = s * p.sum((1, 2)) + self.of_rows.conjugate(f, self.a).sum(1)
+        return value + self.of_columns.conjugate(g, self.b).sum(1)
 
     def _rounding(self, f: Tensor, g: Tensor, s: float) -> Tensor:
         """What rounding makes of the sums of a plan, as a share of the mass."""
@@ -114,12 +120,13 @@ class _Dual:
 
     def _sweeps(self, g: Tensor, s: float, loose: float) -> tuple[Tensor, tuple[Tensor, ...]]:
         """The best potentials of rows and columns in turns."""
+        p = None
         if self.compiled is not None:
             p, f, _ = self.compiled.at(g, s)
             g = self.compiled.turned(p, f, g, s, self._rounding(f, g, s).clamp(min=loose))
-        before, state = torch.inf, self._at(g, s)
+        before, state = torch.inf, self._at(g, s, p)
         for _ in range(_SWEEPS):
-            _, p, f, _, size, rounding = state
+            p, f, _, size, rounding = state
             worst = float((size / rounding.clamp(min=loose)).max())
             if worst <= 1 or worst > _SLOW * before:
                 break
@@ -165,7 +172,10 @@ class _Dual:
     def _newton(
         self, g: Tensor, state: tuple[Tensor, ...], s: float, loose: float
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        value, p, f, gradient, size, rounding = state
+        p, f, gradient, size, rounding = state
+        if not bool((size > rounding.clamp(min=loose)).any()):
+            return g, state
+        value = self._value(p, f, g, s)
         damping = torch.full_like(size, 0.1)
         # where penalties have bounds, a shift of all potentials may cost nothing but them
         bounded = min(side.bound for side in (self.of_rows, self.of_columns)) < torch.inf
@@ -189,9 +199,10 @@ class _Dual:
             for _ in range(_HALVINGS):
                 trial = (g + length[:, None] * step).clamp(-bound, bound)
                 new = self._at(trial, s)
-                flat = (new[0] - value).abs() <= 1e-13 * (1 + value.abs())
+                reached = self._value(new[0], new[1], trial, s)
+                flat = (reached - value).abs() <= 1e-13 * (1 + value.abs())
                 down = 1e-4 * (gradient * (trial - g)).sum(1).clamp(max=0)
-                lower = (new[0] <= value + down) | (flat & (new[4] < size)) | ~going
+                lower = (reached <= value + down) | (flat & (new[3] < size)) | ~going
                 if bool(lower.all()):
                     break
                 length = torch.where(lower, length, length / 2)
@@ -206,11 +217,12 @@ class _Dual:
             before = size
             # what did not go has not moved either
             state = new if bool(lower.all()) else self._at(g, s)
-            value, p, f, gradient, size, rounding = state
+            p, f, gradient, size, rounding = state
             if bool((moved & (size > 0.25 * before)).any()):
                 g = self._swept(p, f, g, s)
                 state = self._at(g, s)
-                value, p, f, gradient, size, rounding = state
+                p, f, gradient, size, rounding = state
+            value = self._value(p, f, g, s)
         return g, state
 
 
