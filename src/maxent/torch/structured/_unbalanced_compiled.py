@@ -47,18 +47,26 @@ class Plans:
         over_rows(work, len(p), p[0].size)
         return torch.from_numpy(p), torch.from_numpy(f), torch.from_numpy(moved)
 
-    def turned(self, p: Tensor, f: Tensor, g: Tensor, s: float, tolerance: Tensor) -> Tensor:
-        """Potentials of columns after turns from the plan of f and g, to within the tolerance."""
-        new = g.clone()
+    def turned(
+        self, p: Tensor, f: Tensor, g: Tensor, s: float, tolerance: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
+        """Potentials of columns after turns from the plan of f and g, to within the tolerance.
+
+        Where all reached it, p and f are those of the new g as well, and its column sums come back.
+        """
+        new, sums = g.clone(), torch.empty_like(g)
+        reached = np.zeros(len(g), np.bool_)
         given = p.numpy(), f.numpy(), new.numpy(), self.log_a, self.b, self.log_b
         rows, columns = (_numbers(side, s) for side in self.sides)
         tolerances = _WITHIN * tolerance.numpy()
 
         def work(begin: int, end: int) -> None:
-            kernels.turns(*given, rows, columns, s, tolerances, _MOST, begin, end)
+            kernels.turns(
+                *given, rows, columns, s, tolerances, _MOST, begin, end, sums.numpy(), reached
+            )
 
         over_rows(work, len(p), _MOST // 10 * p[0].numel())
-        return new
+        return new, sums if reached.all() else None
 
 
 def _numbers(side: MarginalPenalty, s: float) -> tuple[float, float, float]:

@@ -88,6 +88,12 @@ class _Dual:
             p, f, moved = self._plans(g, s)
         else:
             p, f, moved = self.compiled.at(g, s, room)
+        return self._state(p, f, g, moved, s)
+
+    def _state(
+        self, p: Tensor, f: Tensor, g: Tensor, moved: Tensor, s: float
+    ) -> tuple[Tensor, ...]:
+        """What ``_at`` gives, of a plan with these column sums."""
         due = self.of_columns.sums(g, self.b)
         gradient = torch.where(self.no_column, 0, due - moved)
         bound = self.of_columns.bound
@@ -120,11 +126,14 @@ class _Dual:
 
     def _sweeps(self, g: Tensor, s: float, loose: float) -> tuple[Tensor, tuple[Tensor, ...]]:
         """The best potentials of rows and columns in turns."""
-        p = None
-        if self.compiled is not None:
+        if self.compiled is None:
+            state = self._at(g, s)
+        else:
             p, f, _ = self.compiled.at(g, s)
-            g = self.compiled.turned(p, f, g, s, self._rounding(f, g, s).clamp(min=loose))
-        before, state = torch.inf, self._at(g, s, p)
+            tolerance = self._rounding(f, g, s).clamp(min=loose)
+            g, sums = self.compiled.turned(p, f, g, s, tolerance)
+            state = self._at(g, s, p) if sums is None else self._state(p, f, g, sums, s)
+        before = torch.inf
         for _ in range(_SWEEPS):
             p, f, _, size, rounding = state
             worst = float((size / rounding.clamp(min=loose)).max())
@@ -132,7 +141,7 @@ class _Dual:
                 break
             before = worst
             if self.compiled is not None:
-                g = self.compiled.turned(p, f, g, s, rounding.clamp(min=loose))
+                g, _ = self.compiled.turned(p, f, g, s, rounding.clamp(min=loose))
             else:
                 g = self._swept(p, f, g, s)
             state = self._at(g, s)

@@ -96,14 +96,32 @@ def _pass(p, f, v, log_a, s, side, moved):
     return mass
 
 
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=ADD)
+def _scale(p, f, v, log_a, s, side):
+    """The plan with the factors v, and right rows."""
+    for i in range(f.size):
+        row, total = p[i], 0.0
+        for j in range(v.size):
+            row[j] *= v[j]
+            total += row[j]
+        if total > 0.0:
+            level = _potential(f[i] + s * math.log(total), log_a[i], s, side)
+            factor = math.exp((f[i] - level) / s)
+            f[i] = level
+            for j in range(v.size):
+                row[j] *= factor
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
-def _turns(p, f, g, log_a, b, log_b, of_rows, of_columns, s, tolerance, most):
+def _turns(p, f, g, log_a, b, log_b, of_rows, of_columns, s, tolerance, most, sums):
     """g is moved until columns are off by the tolerance, a share of the mass, or turns are slow.
 
+    Whether they reached it; then p and f are those of g as well, and ``sums`` its columns.
     of_rows, of_columns : the factor and the bound of potentials, and the weight of a divergence of
     Kullback-Leibler or 0.
     """
     v, new, moved = np.ones(g.size), g.copy(), np.empty(g.size)
+    reached = False
     bound, weight = of_columns[1], of_columns[2]
     shifted = of_rows[2] > 0.0 and weight > 0.0
     both = 1.0 / (1.0 / of_rows[2] + 1.0 / weight) if shifted else 0.0
@@ -123,6 +141,7 @@ def _turns(p, f, g, log_a, b, log_b, of_rows, of_columns, s, tolerance, most):
                 off += 0.0 if held else abs(over)
         size = off / max(total, mass)
         if size <= tolerance or not size < np.inf:
+            reached = size <= tolerance
             break
         if turn == 0:
             before = size
@@ -151,13 +170,20 @@ def _turns(p, f, g, log_a, b, log_b, of_rows, of_columns, s, tolerance, most):
         if far > _FAR:
             break
     g[:] = new
+    if reached:
+        _scale(p, f, v, log_a, s, of_rows)
+        for j in range(g.size):
+            sums[j] = moved[j] * v[j]
+    return reached
 
 
 @njit(cache=True, nogil=True)
-def turns(p, f, g, log_a, b, log_b, of_rows, of_columns, s, tolerances, most, begin, end):
-    """Those of the matrices from begin to end; g is what changes."""
+def turns(
+    p, f, g, log_a, b, log_b, of_rows, of_columns, s, tolerances, most, begin, end, sums, reached
+):
+    """Those of the matrices from begin to end."""
     for k in range(begin, end):
-        _turns(
+        reached[k] = _turns(
             *(p[k], f[k], g[k], log_a[k], b[k], log_b[k]),
-            *(of_rows, of_columns, s, tolerances[k], most),
+            *(of_rows, of_columns, s, tolerances[k], most, sums[k]),
         )
