@@ -50,10 +50,11 @@ class _Dual:
         self.x = x
         self.a, self.b = a, b
         self.of_rows, self.of_columns = sides
-        top, least = x.amax(2), x.amin((1, 2))
-        self.no_row, self.no_column = top == -torch.inf, x.amax(1) == -torch.inf
-        top = top.amax(1)
+        top, least = x.amax((1, 2)), x.amin((1, 2))
+        self.no_row = torch.zeros_like(a, dtype=torch.bool)
+        self.no_column = torch.zeros_like(b, dtype=torch.bool)
         if not bool(least.isfinite().all()):
+            self.no_row, self.no_column = x.amax(2) == -torch.inf, x.amax(1) == -torch.inf
             finite = torch.where(x > -torch.inf, x, 0)
             top, least = finite.amax((1, 2)), finite.amin((1, 2))
         self.largest, self.spread = torch.maximum(top, -least), top - least
