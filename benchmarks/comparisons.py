@@ -24,6 +24,7 @@ PARTS = {  # part of the library -> its suites
             "structured_ranking",
             "structured_segments",
             "structured_transport",
+            "structured_points",
         ),
     ),
     "tagging and max-margin networks": ("tagging", "max_margin"),

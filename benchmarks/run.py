@@ -35,6 +35,7 @@ SUITES = (
     "projection",
     "relaxation",
     "structured_chains",
+    "structured_points",
     "structured_ranking",
     "structured_segments",
     "structured_transport",

@@ -3,20 +3,23 @@
 Seconds are those of the processor; BLAS has one thread, since a second one that waits for work on
 a busy machine would count as well.
 Accuracy is the violation of the sums, in the 1-norm, as a share of the mass; of exact plans, what
-their cost exceeds the best by; of lists of matchings, what their scores differ by.
+their cost exceeds the best by; of lists of matchings, what their scores differ by; of unbalanced
+plans, what their objective exceeds our dual bound by, as a share of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from time import process_time
 
 import numpy as np
+from scipy import special
 from threadpoolctl import threadpool_limits
 
 import maxent as mx
 from benchmarks.limits import rates, with_limit
-from benchmarks.peers import pot, scipy_murty
+from benchmarks.peers import pot, scipy_murty, scipy_transport
 from benchmarks.report import Row, compared, missing
 from benchmarks.timing import in_turns
 
@@ -26,6 +29,7 @@ TARGETS = {
     "euclidean": ("at least 10 x faster", 10.0),
     "sinkhorn": ("at least as fast", 1.0),
     "exact": ("", 1.0),
+    "unbalanced": ("at least as fast", 1.0),
 }
 STRENGTHS = {"euclidean": (1.0, 0.1), "sinkhorn": (0.1, 0.01)}
 
@@ -75,7 +79,8 @@ def run(quick: bool = False, only: str = "") -> list[Row]:
             lambda cost=cost: pot.exact(mass, mass, cost),
             lambda plan, cost=cost, best=best: float((plan * cost).sum()) - best,
         )
-    return rows + (matchings(quick) if "best".startswith(only) else [])
+    rows += matchings(quick) if "best".startswith(only) else []
+    return rows + unbalanced(quick, only)
 
 
 def matchings(quick: bool) -> list[Row]:
@@ -95,6 +100,78 @@ def matchings(quick: bool) -> list[Row]:
     return rows
 
 
+def unbalanced(quick: bool, only: str) -> list[Row]:
+    """Plans whose sums cost what they are off by: entries under KL, a squared norm, and none."""
+    wanted = {kind: f"unbalanced {kind}".startswith(only) for kind in ("kl", "l2", "exact")}
+    size = 32 if quick else SIZE
+    mass, rows = np.full(size, 1 / size), []
+    for name, cost in costs(size).items():
+        for penalty, strength in ((1.0, 0.1), (1.0, 0.01), (0.1, 0.1), (0.1, 0.01)):
+            if wanted["kl"] and (name == "points" or penalty == 1):
+                case = Unbalanced(name, cost, mass, penalty, strength, "kl", "kl")
+                rows += case.measured(
+                    lambda c=cost, s=strength, p=penalty: pot.unbalanced(mass, mass, c, s, p)
+                )
+        for divergence in ("kl", "l1", "l2") if wanted["l2"] and name == "points" else ():
+            case = Unbalanced(name, cost, mass, 0.1, 0.1, "l2", divergence)
+            rows += case.measured(
+                lambda c=cost, d=divergence: pot.unbalanced_squared(mass, mass, c, 0.1, 0.1, d)
+            )
+        if not wanted["exact"]:
+            continue
+        case = Unbalanced(name, cost, mass, 0.1, 0.0, "l2", "l1")
+        rows += case.measured(lambda c=cost: scipy_transport.unbalanced(mass, mass, c, 0.1))
+    return rows
+
+
+@dataclass(frozen=True)
+class Unbalanced:
+    """One problem of unbalanced transport; ``kind`` is the regularization of the entries."""
+
+    name: str
+    cost: np.ndarray
+    mass: np.ndarray
+    penalty: float
+    strength: float
+    kind: str
+    divergence: str
+
+    def objective(self, plan: np.ndarray) -> float:
+        """What is minimised: entries beside their product measure where both terms are KL."""
+        kl = self.kind == "kl"
+        even = np.outer(self.mass, self.mass)
+        spread = special.kl_div(plan, even) if kl else plan**2 / 2
+        distance = {
+            "kl": special.kl_div,
+            "l1": lambda r, a: np.abs(r - a),
+            "l2": lambda r, a: (r - a) ** 2 / 2,
+        }[self.divergence]
+        off = sum(distance(plan.sum(axis=axis), self.mass).sum() for axis in (0, 1))
+        return float((plan * self.cost).sum() + self.strength * spread.sum() + self.penalty * off)
+
+    def measured(self, peers: Callable[[], pot.Plans]) -> list[Row]:
+        """Ours and theirs."""
+        import torch
+        from maxent.torch.structured import unbalanced_transport
+
+        mass, scores = torch.from_numpy(self.mass), torch.from_numpy(-self.cost)
+        if self.kind == "kl":
+            scores = scores + self.strength * torch.log(mass[:, None] * mass)
+        given = scores, mass, mass, self.penalty, self.strength, self.kind, self.divergence
+        torch.set_num_threads(1)
+        plan, gap = unbalanced_transport(*given, return_gap=True)
+        least = self.objective(plan.numpy()) - float(gap)
+        size = len(self.mass)
+        terms = f"{self.kind} {self.strength:g}, " if self.strength else "exact, "
+        return _measured(
+            f"unbalanced {terms}{self.divergence} {self.penalty:g} on {self.name} {size} x {size}",
+            "unbalanced" if self.kind == "kl" else "",
+            lambda: unbalanced_transport(*given).numpy(),
+            peers,
+            lambda found: max(self.objective(found) - least, 0.0) / abs(least),
+        )
+
+
 def _measured(
     problem: str,
     kind: str,
@@ -110,7 +187,7 @@ def _measured(
     with threadpool_limits(1):
         times = in_turns(competitors, repeats=9, clock=process_time)
     off = {name: accuracy(run()) for name, run in competitors.items()}
-    targets = {name: TARGETS[kind] for name in competitors if name != OURS}
+    targets = {name: TARGETS[kind] for name in competitors if name != OURS and kind in TARGETS}
     rows += compared("structured_transport", problem, times, OURS, off, targets)
     return limited(rows, *ours().shape) if kind == "euclidean" else rows
 

@@ -34,6 +34,7 @@ extensions = [
     "reference",
     "results",
     "finishing",
+    "sidebar",
 ]
 if tags.has("quick"):  # noqa: F821 -- the build of the tests: no sources, plots or examples
     extensions.remove("sphinx.ext.viewcode")

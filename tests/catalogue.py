@@ -202,8 +202,8 @@ DOMAINS = [
 SOLVERS = [
     *(mx.FISTA(), mx.LBFGS(), mx.ProxNewton(), mx.CuttingPlane()),
     *(mx.SUMMET(), mx.PLUMMET(), mx.BallSearch(), mx.CoordinateDescent()),
-    *(mx.NewtonCG(), mx.DualCoordinateAscent(), mx.BlockFrankWolfe(), mx.Smoothing(tol=1e-7)),
-    *(mx.ExponentiatedGradient(tol=1e-3), mx.Subgradient(tol=0.1), mx.StochasticGradient(tol=1e-3)),
+    *(mx.NewtonCG(), mx.DualCoordinateAscent(), mx.BlockFrankWolfe(), mx.Smoothing(tol=1e-3)),
+    *(mx.ExponentiatedGradient(tol=1e-3), mx.Subgradient(tol=0.4), mx.StochasticGradient(tol=1e-3)),
     *(mx.Reweighted(tol=5e-3), mx.OWLQN(), mx.ColumnGeneration()),
     mx.JointNewton(),
 ]

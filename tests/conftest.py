@@ -5,7 +5,6 @@ device, which a machine may lack, and versions of two packages that are known no
 these tests skip also there.
 """
 
-import importlib
 import os
 import signal
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import needs, needs_program, renewed
+from tools import draw_nothing, needs, needs_program, renewed
 
 collect_ignore = ["project/user_code.py"]  # for type checkers alone
 
@@ -34,14 +33,8 @@ sys.dont_write_bytecode = False
 @pytest.fixture(scope="module")
 def sketches():
     """Reports without drawing, most of a small fit's time: for tests that look at no picture."""
-    figure = importlib.import_module("matplotlib.figure")
-    figures = importlib.import_module("maxent.species.report.figures")
-    maps = importlib.import_module("maxent.species.report.maps")
-    empty = figures.Picture("svg+xml", b'<svg xmlns="http://www.w3.org/2000/svg"/>', 100.0, 100.0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figures, "_svg", lambda figure: empty)
-        patch.setattr(maps, "_png", lambda figure, dpi, colours: empty)
-        patch.setattr(figure.Figure, "savefig", lambda self, file, **how: file.write(b"a picture"))
+        draw_nothing(patch)
         yield
 
 
@@ -63,13 +56,24 @@ def browser():
         made.close()
 
 
+# a cluster that only waits, for the rest of the tests, would take a tenth of a core
+QUIET = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.worker.memory.monitor-interval": "2s",
+    "distributed.admin.tick.interval": "10s",
+    "distributed.admin.system-monitor.interval": "10s",
+}
+
+
 @pytest.fixture(scope="session")
 def dask_cluster():
     """A real cluster of two processes of one thread each, on the loopback."""
-    cluster = needs("distributed").LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=60
-    )
-    with cluster:
+    start = needs("distributed").LocalCluster
+    two = {"n_workers": 2, "threads_per_worker": 1, "processes": True}
+    with (
+        needs("dask").config.set(QUIET),
+        start(**two, dashboard_address=":0", silence_logs=60) as cluster,
+    ):
         yield cluster
 
 
@@ -140,7 +144,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo):
     """Reports of set-up, call and tear-down have the time since the report before."""
     global _clock
     report = yield
-    report.cpu_seconds, _clock = _cpu_seconds() - _clock, _cpu_seconds()
+    now = _cpu_seconds()
+    report.cpu_seconds, _clock = now - _clock, now
     return report
 
 

@@ -56,6 +56,18 @@ def skip_without_interpreter(numpy: str | None = None, triton: str | None = None
         pytest.skip(f"{together}: {reason}", allow_module_level=True)
 
 
+def draw_nothing(patch: pytest.MonkeyPatch | None = None) -> None:
+    """Reports without drawing, until the patch is undone; in a worker, as long as it lives."""
+    patch = patch or pytest.MonkeyPatch()
+    figure = importlib.import_module("matplotlib.figure")
+    figures = importlib.import_module("maxent.species.report.figures")
+    maps = importlib.import_module("maxent.species.report.maps")
+    empty = figures.Picture("svg+xml", b'<svg xmlns="http://www.w3.org/2000/svg"/>', 100.0, 100.0)
+    patch.setattr(figures, "_svg", lambda figure: empty)
+    patch.setattr(maps, "_png", lambda figure, dpi, colours: empty)
+    patch.setattr(figure.Figure, "savefig", lambda self, file, **how: file.write(b"a picture"))
+
+
 def docs_extension(name: str):
     """A module of docs/_ext, which is in no package."""
     folder = str(Path(__file__).parents[1] / "docs" / "_ext")

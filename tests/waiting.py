@@ -7,10 +7,11 @@ LIMIT = 1200  # seconds after which something never happens
 
 def until(happened, process=None):
     """Wait for something to happen, and return what it gave; a process must live until then."""
-    end = time.monotonic() + LIMIT
+    start = time.monotonic()
     while not (found := happened()):
         assert process is None or process.poll() is None, process.communicate()
-        if time.monotonic() > end:
+        waited = time.monotonic() - start
+        if waited > LIMIT:
             raise TimeoutError(happened)
-        time.sleep(0.02)
+        time.sleep(min(0.02 + waited / 20, 0.2))  # to ask costs time too
     return found

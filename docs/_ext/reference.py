@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -176,13 +177,16 @@ def list_public_names(app: Any, docname: str, source: list[str]) -> None:
         source[0] = with_class_pages(write_out(source[0]))[0]
 
 
+_NAMED = re.compile(r"(?:(?<=mx\.)|(?<=mt\.)|(?<=species\.)|(?<=maxent\.)|(?<=`))\w+")
+
+
 @cache
-def _guides() -> dict[str, str]:
-    """The guides and their text, without what is generated or lists everything."""
+def _guides() -> dict[str, Counter[str]]:
+    """How often each guide speaks of a name; not those that are generated or list everything."""
     pages = [*DOCS.glob("*.md"), *DOCS.glob("structured/*.md"), *DOCS.glob("howto/*.md")]
     left_out = {"index", "references", "differences", "benchmarks"}
     return {
-        page.relative_to(DOCS).with_suffix("").as_posix(): page.read_text()
+        page.relative_to(DOCS).with_suffix("").as_posix(): Counter(_NAMED.findall(page.read_text()))
         for page in sorted(pages)
         if page.stem not in left_out
     }
@@ -191,8 +195,7 @@ def _guides() -> dict[str, str]:
 def guides_to(name: str) -> list[str]:
     """The guides that speak of a name, the one that does most first."""
     short = name.rpartition(".")[2]
-    found = re.compile(rf"(?:mx\.|mt\.|species\.|`|maxent\.){short}\b")
-    counts = {page: len(found.findall(text)) for page, text in _guides().items()}
+    counts = {page: named[short] for page, named in _guides().items()}
     best = sorted((page for page in counts if counts[page]), key=lambda page: -counts[page])
     return best[:LINKS]
 

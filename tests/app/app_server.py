@@ -2,9 +2,15 @@
 
 import http.client
 import json
+import shlex
+import sys
 from contextlib import contextmanager
 from urllib.parse import quote
 
+import pytest
+from typer.testing import CliRunner
+
+from maxent import cli
 from maxent.app.folders import Folders
 from maxent.app.serving import HOST, served_in_a_thread
 from waiting import LIMIT, until
@@ -60,6 +66,17 @@ class Client:
             return job if job["status"] != "running" else None
 
         return until(ended)
+
+
+def typed(command, folder):
+    """What a command prints that is typed in a folder: sooner than as a job of the page."""
+    words = shlex.split(command)[1:]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", ["maxent", *words])
+        told = CliRunner().invoke(cli.main, words)
+    assert told.exit_code == 0, told.output
+    return told.stdout
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 import pytest
-from app_server import served
+from app_server import served, typed
 from pyproj import Geod
 from test_app_browser import Tab, check
 
@@ -29,19 +29,19 @@ def run(client, address, **given):
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory):
+def project(tmp_path_factory, sketches):
     """Two fits, and a file of presences and absences."""
     folder = tmp_path_factory.mktemp("afterwards") / "my study"
     write_landscape(virtual_landscape(height=40, width=50, n_occurrences=60, seed=8), folder)
     with served(folder) as client:
         for out, features in (("one", "lq"), ("two", "l")):
-            client.draft(
+            said = client.draft(
                 records={"path": "occurrences.csv"},
                 layers={"sources": ["layers"], "categorical": ["biome"]},
                 settings={**QUICK, "features": features},
                 out=out,
             )
-            run(client, "/api/fit")
+            typed(said["command"], folder)
     with rasterio.open(folder / "one" / "maps" / "cloglog.tif") as raster:
         rows, columns = np.nonzero(raster.read_masks(1))
         few = np.random.default_rng(1).choice(rows.size, 80, replace=False)

@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from app_server import TOKEN, served
+from app_server import TOKEN, served, typed
 
 import maxent as mx
 from maxent.app import runner
@@ -35,20 +36,19 @@ QUICK = {"features": "lq", "jackknife": False, "bootstrap": 0, "permutations": 0
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory):
+def project(tmp_path_factory, sketches):
     """A folder with records, layers, a future, and a finished fit."""
     folder = tmp_path_factory.mktemp("project")
     write_landscape(virtual_landscape(height=50, width=70, n_occurrences=50, seed=6), folder)
     with served(folder) as client:
-        client.draft(
+        said = client.draft(
             records={"path": "occurrences.csv"},
             layers={"sources": ["layers"], "categorical": ["biome"]},
             settings=QUICK,
             projections=["future"],
             out="first",
         )
-        job = client.send("/api/fit")
-        assert client.ended(job["number"])["status"] == "done"
+    typed(said["command"], folder)
     return folder
 
 
@@ -253,7 +253,7 @@ def test_a_damaged_draft_is_an_empty_one(tmp_path):
     assert read_draft(Folders.opened([tmp_path])) == Draft()
 
 
-def test_the_script_does_the_same(client, project, tmp_path):
+def test_the_script_does_the_same(client, project, tmp_path, monkeypatch):
     """The files of the printed script and of the printed command are those of the page."""
     said = client.draft(
         records={"path": "occurrences.csv"},
@@ -267,11 +267,10 @@ def test_the_script_does_the_same(client, project, tmp_path):
     )
     job = client.send("/api/fit")
     assert client.ended(job["number"])["status"] == "done"
-    script = said["script"].replace("Path('same')", "Path('by-script')")
-    subprocess.run([sys.executable, "-c", script], cwd=project, check=True, capture_output=True)
-    words = said["command"].split()[1:-1]
-    again = [sys.executable, "-m", "maxent.cli", *words, "by-command", "-q"]
-    subprocess.run(again, cwd=project, check=True)
+    (tmp_path / "script.py").write_text(said["script"].replace("Path('same')", "Path('by-script')"))
+    monkeypatch.chdir(project)
+    runpy.run_path(str(tmp_path / "script.py"), run_name="__main__")
+    typed(said["command"].removesuffix("same") + "by-command -q", project)
     first = mx.load(project / "same" / "result.json")
     assert first.command == said["command"]
     for other in ("by-script", "by-command"):
@@ -433,28 +432,22 @@ def slow(client, out):
     return number
 
 
-def test_a_stopped_fit_leaves_nothing(client, project):
-    before = sorted(p.name for p in project.iterdir())
-    number = slow(client, "stopped")
-    busy = client.send("/api/fit", status=409)
-    assert "is running" in busy["error"]
-    client.send(f"/api/jobs/{number}/stop")
-    job = client.ended(number)
-    assert job["status"] == "stopped"
-    assert sorted(p.name for p in project.iterdir()) == before
-    assert client.get("/api/state")["draft"]["choices"]["out"] == "stopped"
-
-
-def test_a_fit_outlives_its_server(project):
+def test_a_fit_outlives_its_server_and_leaves_nothing_when_stopped(project):
     with served(project) as client:
-        number = slow(client, "outlived")
+        before = sorted(p.name for p in project.iterdir())
+        number = slow(client, "stopped")
+        busy = client.send("/api/fit", status=409)
+        assert "is running" in busy["error"]
         port = client.port
     with served(project, port=port) as client:
         state = client.get("/api/state")
         assert state["jobs"][0]["number"] == number
         assert state["jobs"][0]["status"] == "running"
         client.send(f"/api/jobs/{number}/stop")
-        assert client.ended(number)["status"] == "stopped"
+        job = client.ended(number)
+        assert job["status"] == "stopped"
+        assert sorted(p.name for p in project.iterdir()) == before
+        assert client.get("/api/state")["draft"]["choices"]["out"] == "stopped"
 
 
 def test_a_fit_stopped_at_its_very_start_is_stopped(client):
@@ -592,11 +585,8 @@ def test_why_is_what_the_command_says(client, project, of):
     x, y = (mx.load(project / "first" / "result.json").records[name][0] for name in "xy")
     told = client.get(f"/api/why?run=first&of={of.replace(' ', '%20')}&x={x}&y={y}")
     layers = "future" if of == "future" else "layers"
-    words = ["explain", "first/model.json", layers, f"--at={x},{y}", "--json"]
-    done = subprocess.run(
-        [sys.executable, "-m", "maxent.cli", *words], cwd=project, capture_output=True, check=True
-    )
-    said = json.loads(done.stdout)[0]
+    words = f"maxent explain first/model.json {layers} --at={x},{y} --json"
+    said = json.loads(typed(words, project))[0]
     assert told["shares"] == said["shares"]
     assert told["outputs"] == said["outputs"]
     assert {one["variable"] for one in told["curves"]} == {
@@ -606,7 +596,7 @@ def test_why_is_what_the_command_says(client, project, of):
 
 def test_why_without_clamping_is_what_the_map_shows(client, project):
     """In the future, beyond the ranges of the fit, where clamping matters."""
-    client.draft(
+    said = client.draft(
         records={"path": "occurrences.csv", "leave_out": []},
         layers={"sources": ["layers"], "categorical": ["biome"]},
         settings={**QUICK, "clamp": False},
@@ -616,7 +606,7 @@ def test_why_without_clamping_is_what_the_map_shows(client, project):
         background_file=None,
         out="free",
     )
-    assert client.ended(client.send("/api/fit")["number"])["status"] == "done"
+    typed(said["command"], project)
     with rasterio.open(project / "free" / "projections" / "future" / "cloglog.tif") as raster:
         shown = raster.read(1, masked=True)
         density = mx.load(project / "free" / "model.json").density
@@ -710,13 +700,13 @@ def test_later_projections_are_cut_as_asked(client, project):
 
 def test_what_is_drawn_later_is_drawn_like_the_fit_and_says_what_is_odd(client, project):
     """A mask and ranges left open hold for later maps; layers in other units are told of."""
-    client.draft(
+    said = client.draft(
         records={"path": "occurrences.csv"},
         layers={"sources": ["layers"], "categorical": ["biome"]},
         settings={**QUICK, "mask": "mess", "clamp": False},
         out="masked",
     )
-    assert client.ended(client.send("/api/fit")["number"])["status"] == "done"
+    typed(said["command"], project)
     shutil.copytree(project / "future", project / "kelvin")
     with rasterio.open(project / "kelvin" / "temperature.tif", "r+") as raster:
         values = raster.read(1, masked=True)
@@ -781,7 +771,7 @@ def test_a_table_of_species_is_one_list(client, project):
     """Folders of many species are results, each by itself."""
     table = pd.read_csv(project / "target_group.csv")
     table.to_csv(project / "group.csv", index=False)
-    client.draft(
+    said = client.draft(
         records={"path": "group.csv"},
         layers={"sources": ["layers"], "categorical": ["biome"]},
         settings=QUICK,
@@ -791,8 +781,7 @@ def test_a_table_of_species_is_one_list(client, project):
         background_file=None,
         out="many",
     )
-    job = client.ended(client.send("/api/fit")["number"])
-    assert job["status"] == "done", job
+    typed(said["command"], project)
     runs = [one["run"] for one in client.get("/api/state")["runs"]]
     assert sum(name.startswith("many/") for name in runs) == table.iloc[:, 0].nunique()
 

@@ -1,7 +1,10 @@
 """Columns of any size give the same density: they are scaled before they are squared."""
 
+from functools import cache
+
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import maxent as mx
 
@@ -15,32 +18,46 @@ def table():
     return X, (X[:, 0] > 1).astype(int) + (X[:, 2] > 1)
 
 
+@pytest.fixture(scope="module")
+def plain(table):
+    """Of each choice of features, the density of columns of size 1."""
+    return cache(lambda features: mx.MaxentDensity(features).fit(*table))
+
+
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("features", ["l", "q", "p", "h", "t", "lqpht"])
-def test_the_size_of_columns_does_not_matter(table, features, size, tmp_path):
+def test_the_size_of_columns_does_not_matter(table, plain, features, size, tmp_path):
     X, y = table
-    expected = mx.MaxentDensity(features).fit(X, y).predict(X, "log")
+    expected = plain(features).predict(X, "log")
     model = mx.MaxentDensity(features).fit(X * size, y)
     np.testing.assert_allclose(model.predict(X * size, "log"), expected, atol=1e-11)
     apart = X * [size, 1.0, 1e-280 if size > 1 else 1e300]  # side by side
     found = mx.MaxentDensity(features).fit(apart, y).predict(apart, "log")
     np.testing.assert_allclose(found, expected, atol=1e-11)
     far = np.array([[5.0, 0.2, 0.0], [-3.0, 1.5, 9.0]])  # beyond the cells, clamped and not
-    plain = mx.MaxentDensity(features).fit(X, y)
     for clamp in (True, False):
         there = model.predict(far * size, "log", clamp=clamp)
-        np.testing.assert_allclose(there, plain.predict(far, "log", clamp=clamp), rtol=1e-10)
+        np.testing.assert_allclose(
+            there, plain(features).predict(far, "log", clamp=clamp), rtol=1e-10
+        )
     mx.save(model, tmp_path / "model.json")
     again = mx.load(tmp_path / "model.json").predict(X * size)
     np.testing.assert_array_equal(again, model.predict(X * size))
 
 
+GROWN = mx.StructMaxent([mx.Monomials(3), mx.Trees(3), mx.Splines(2)], rounds=12, proof_budget=0)
+
+
+@pytest.fixture(scope="module")
+def plainly_grown(table):
+    return clone(GROWN).fit(*table)
+
+
 @pytest.mark.parametrize("size", SIZES)
-def test_the_size_of_columns_does_not_matter_to_grown_features(table, size):
+def test_the_size_of_columns_does_not_matter_to_grown_features(table, plainly_grown, size):
     X, y = table
-    settings = {"families": [mx.Monomials(3), mx.Trees(3), mx.Splines(2)]}
-    expected = mx.StructMaxent(**settings).fit(X, y).predict(X, "log")
-    found = mx.StructMaxent(**settings).fit(X * size, y).predict(X * size, "log")
+    expected = plainly_grown.predict(X, "log")
+    found = clone(GROWN).fit(X * size, y).predict(X * size, "log")
     np.testing.assert_allclose(found, expected, atol=1e-11)
 
 

@@ -1037,7 +1037,7 @@ def expected_failures(estimator):
         mx.FenchelYoungClassifier(tol=1e-12, **QUIET),
         mx.FenchelYoungClassifier(kernel="rbf", potential=0.1, tol=1e-12, **QUIET),
         mx.FenchelYoungClassifier(kernel="precomputed", **QUIET),
-        mx.FenchelYoungClassifierCV([1, 2], [0.01], cv=3, tol=1e-12, **QUIET),
+        mx.FenchelYoungClassifierCV([2], [0.01], cv=2, tol=1e-12, **QUIET),
         AnyProportions("shannon", tol=1e-12, **QUIET),  # the checks set alpha to 0.01
         AnyIndicators(tol=1e-12, **QUIET),
     ],

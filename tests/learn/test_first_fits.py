@@ -168,13 +168,13 @@ def _matrices(p):
 
 
 def test_many_small_projections_go_to_the_kernel(monkeypatch):
-    kernel = type("Kernel", (), {"py_func": None, "signatures": ()})()
+    kernel = type("Kernel", (), {"py_func": None, "overloads": {}})()
     asked = [compiling.spared(kernel, 1, 300_000) for _ in range(8)]
     assert asked == [True] * 6 + [False] * 2
-    other = type("Kernel", (), {"py_func": None, "signatures": ()})()
+    other = type("Kernel", (), {"py_func": None, "overloads": {}})()
     assert compiling.spared(other, 100, 1)
     assert not compiling.spared(other, 10**6, 1)
-    other.signatures = ("of some types",)
+    other.overloads = {"of some types": None}
     assert not compiling.spared(other, 100, 1)
     monkeypatch.setattr(switches, "spare_small_problems", False)
     assert not compiling.spared(other, 100, 1)

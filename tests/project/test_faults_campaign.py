@@ -22,9 +22,9 @@ def faults(monkeypatch):
     return faults
 
 
-CASES = {"entropies": 6, "potentials": 12, "domains": 12, "problems": 12, "fractions": 60}
-CASES |= {"programmes": 4, "margins": 12, "weights": 8, "chunkings": 8, "mutations": 40}
-CASES |= {"given_moments": 48}
+CASES = {"entropies": 4, "potentials": 8, "domains": 6, "problems": 8, "fractions": 30}
+CASES |= {"programmes": 4, "margins": 6, "weights": 8, "chunkings": 8, "mutations": 20}
+CASES |= {"given_moments": 24}
 
 
 @pytest.mark.parametrize("kind", CASES)

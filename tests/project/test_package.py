@@ -54,7 +54,7 @@ def test_first_kernel_call_is_fast_once_cached():
     print(time.process_time() - begin)
     """
     _run(code)
-    assert min(float(_run(code)) for _ in range(5)) < 2.0
+    assert any(float(_run(code)) < 2.0 for _ in range(5))
 
 
 BAD_ENTROPIES = [

@@ -10,6 +10,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag
@@ -29,6 +30,7 @@ LOOKED_AT = [
     *("index", "quickstart", "notation", "benchmarks", "api/entropies", "auto_gallery/index"),
     *("papers/fenchel_young", "coming_from/entmax", "howto/index", "doors/ecologist"),
 ]
+SIDEBAR = re.compile(r'<div class="sidebar-tree">(.*?)</div>', re.DOTALL)
 LONG = ("benchmarks", "api/entropies")  # axe takes its time with their tables
 
 
@@ -56,14 +58,20 @@ def test_there_are_examples_for_every_reader():
         assert "**How to read this.**" in script.read_text(), script.name
 
 
+@cache
+def place_of(folder, address):
+    """The file that a link leads to; the pages of a folder have most of theirs in common."""
+    return (folder / unquote(address)).resolve()
+
+
 class Page(HTMLParser):
     """Addresses, places that links can name, and pictures of a page."""
 
-    def __init__(self, path):
+    def __init__(self, path, with_sidebar):
         super().__init__()
-        self.path = path
         self.links, self.loaded, self.ids, self.pictures = [], [], set(), []
-        self.feed(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        self.feed(text if with_sidebar else SIDEBAR.sub("", text))
 
     def handle_starttag(self, tag, attrs):
         given = dict(attrs)
@@ -127,7 +135,11 @@ def site(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pages(site):
-    return {path.resolve(): Page(path) for path in site.rglob("*.html")}
+    """The sidebar, which leads to the same pages from all, is read on a few of them."""
+    return {
+        path.resolve(): Page(path, with_sidebar=path.name == "index.html")
+        for path in site.rglob("*.html")
+    }
 
 
 @pytest.mark.slow
@@ -138,11 +150,27 @@ def test_links_lead_somewhere(pages):
             address, place = urldefrag(link)
             if "://" in address or address.startswith("mailto:"):
                 continue
-            target = (path.parent / unquote(address)).resolve() if address else path
+            target = place_of(path.parent, address) if address else path
             known = target in pages and (not place or unquote(place) in pages[target].ids)
             if not known and not (target.is_file() and target not in pages):
                 lost.append(f"{path.name}: {link}")
     assert not lost, lost[:20]
+
+
+@pytest.mark.slow
+def test_sidebars_lead_to_the_same_pages_and_are_open_where_one_is(site):
+    everywhere = []
+    for path in site.rglob("*.html"):
+        tree = SIDEBAR.search(path.read_text(encoding="utf-8"))[1]
+        links = re.findall(r'<a class="[^"]*" href="([^"]*)"', tree)
+        targets = [path if link == "#" else place_of(path.parent, link) for link in links]
+        everywhere = everywhere or targets
+        assert targets == everywhere, path.name
+        items = re.findall(r'<li class="([^"]*)"', tree)
+        on_the_way = [words for words in items if "current" in words.split()]
+        assert sum("current-page" in words for words in items) == (path in targets), path.name
+        assert tree.count('checked=""') == sum("has-children" in words for words in on_the_way)
+    assert len(everywhere) > 300
 
 
 @pytest.mark.slow
@@ -164,42 +192,53 @@ def test_pictures_have_words_and_sizes(pages):
             assert sized or address.endswith(".svg"), f"{path.name}: {address} has no size"
 
 
-# narrow pages differ from wide ones in what scrolls
+# what scrolls, where a page is narrow; what differs in the dark
+NARROW = ["scrollable-region-focusable"]
+DARK = ["color-contrast", "link-in-text-block"]
 AXE = """async rules => {
   const only = rules.length ? { runOnly: rules } : {};
   const article = document.querySelector("article");
-  return (await axe.run(article, { ...only, resultTypes: ["violations"] })).violations;
+  const options = { ...only, resultTypes: ["violations"], preload: false };
+  return (await axe.run(article, options)).violations;
 }"""
 
 
+def told(page, rules):
+    """What axe calls serious."""
+    return [
+        (one["id"], [node["html"][:150] for node in one["nodes"][:3]])
+        for one in page.evaluate(AXE, rules)
+        if one["impact"] in ("serious", "critical")
+    ]
+
+
+def beyond(page):
+    """How many pixels the page is wider than the screen."""
+    return page.evaluate("document.documentElement.scrollWidth - innerWidth")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "dark")])
-def test_people_can_read_it(site, browser, width, scheme):
+@pytest.mark.parametrize("name", LOOKED_AT)
+def test_people_can_read_it(site, browser, name):
     """No error, nothing wider than the screen, formulas typeset, nothing that axe calls serious."""
     axe = needs_node_modules() / "axe-core" / "axe.min.js"
-    view = {"width": width, "height": 900}
-    with browser.new_context(viewport=view, color_scheme=scheme) as context:
-        for name in LOOKED_AT:
-            page = context.new_page()
-            errors = []
-            page.on("pageerror", lambda error, errors=errors: errors.append(str(error)))
-            page.on(
-                "console",
-                lambda said, errors=errors: said.type == "error" and errors.append(said.text),
-            )
-            page.goto((site / f"{name}.html").as_uri())
-            if page.locator(".math").count():
-                page.locator("mjx-container").first.wait_for(state="attached")
-            assert not errors, f"{name}: {errors}"
-            wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-            page.add_script_tag(path=axe)
-            short = width < 1000 or name in LONG
-            found = page.evaluate(AXE, ["scrollable-region-focusable"] if short else [])
-            told = [
-                (one["id"], [node["html"][:150] for node in one["nodes"][:3]])
-                for one in found
-                if one["impact"] in ("serious", "critical")
-            ]
-            assert wide <= 0, f"{name} is {wide} pixels wider than the screen"
-            assert not told, f"{name}: {told}"
-            page.close()
+    wide, narrow = ({"width": width, "height": 900} for width in (1280, 390))
+    with browser.new_context(viewport=wide, color_scheme="light") as context:
+        page = context.new_page()
+        errors = []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda said: said.type == "error" and errors.append(said.text))
+        page.goto((site / f"{name}.html").as_uri())
+        if page.locator(".math").count():
+            page.locator("mjx-container").first.wait_for(state="attached")
+        page.add_script_tag(path=axe)
+        page.add_style_tag(content="* { transition: none !important }")  # colours change at once
+        assert beyond(page) <= 0
+        assert not told(page, NARROW if name in LONG else [])
+        page.emulate_media(color_scheme="dark")
+        assert page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
+        assert not told(page, NARROW if name in LONG else DARK)
+        page.set_viewport_size(narrow)
+        assert beyond(page) <= 0
+        assert not told(page, NARROW)
+        assert not errors

@@ -46,7 +46,7 @@ def random_problem(rng, kind="positive"):
 
 
 @cache
-def random_problems(kind, count=150, seed=0):
+def random_problems(kind, count=60, seed=0):
     """Problems with their solutions at a few nu, knots among them."""
     rng, found = np.random.default_rng(seed), []
     for _ in range(count):
@@ -75,7 +75,7 @@ def sizes(rng, n):
     return 10.0 ** rng.uniform(-12, 0, n)
 
 
-def spread(path, rng, count=1000):
+def spread(path, rng, count=320):
     """Values of nu all along a path, at its knots and just beside them."""
     knots = path.nu[1:]
     free = np.exp(
@@ -546,7 +546,7 @@ def assert_largest(path, counts, nu):
 @pytest.mark.parametrize("kind", ["positive", "zeros"])
 def test_select_finds_the_largest_likelihood_of_all_segments(kind):
     rng, places = np.random.default_rng(9), set()
-    for exact, _ in random_problems(kind, 100):
+    for exact, _ in random_problems(kind):
         path = mx.RelaxationPath(*exact.given).fit()
         counts = rng.integers(0, 6, len(exact.m)) * (np.array(exact.prior) > 0)
         if counts.any():

@@ -73,7 +73,8 @@ FAMILIES = {
 @pytest.mark.parametrize("families", FAMILIES.values(), ids=FAMILIES)
 def test_blocks_give_the_fit_in_memory(families, entropy):
     X, y = table()
-    model = mx.StructMaxent(families, rounds=6, entropy=entropy, categorical=[4])
+    budget = {} if families else {"proof_budget": 1e7}
+    model = mx.StructMaxent(families, rounds=6, entropy=entropy, categorical=[4], **budget)
     whole = mx.StructMaxent(**model.get_params()).fit(X, y)
     assert whole.n_rounds_ >= 3
     blocked = model.fit(in_blocks(X), y)
@@ -88,6 +89,7 @@ def test_weights_and_a_prior_of_the_rows():
     weight = rng.integers(0, 3, N).astype(float)
     prior = np.where(y > 0, 1.0, rng.uniform(0, 2, N).round(1))
     settings = {"families": [Monomials(2), Splines(1), Trees(3)], "rounds": 5, "beta": 0.02}
+    settings["proof_budget"] = 1e7
     whole = mx.StructMaxent(**settings).fit(X, y, weight, prior)
     blocked = mx.StructMaxent(**settings).fit(in_blocks(X), y, weight, prior)
     assert_same(blocked, whole)
@@ -102,7 +104,7 @@ def test_frames_whose_blocks_have_other_levels():
     frame["soil"] = np.array(["clay", "loam", "peat", "sand"])[X[:, 4].astype(int)]
     frame.loc[frame.index[:450], "soil"] = "clay"
     frame["realm"] = "north"  # a level that all rows have is no feature
-    settings = {"families": [Monomials(3), Trees(4)], "rounds": 5}
+    settings = {"families": [Monomials(3), Trees(4)], "rounds": 5, "proof_budget": 1e7}
     with pytest.warns(UserWarning, match="constant columns are not used: flat, realm"):
         whole = mx.StructMaxent(**settings).fit(frame, y)
     with pytest.warns(UserWarning, match="constant columns are not used: flat, realm"):
@@ -114,7 +116,7 @@ def test_frames_whose_blocks_have_other_levels():
 
 def test_the_problem_of_a_fit_certifies_its_weights():
     X, y = table()
-    model = mx.StructMaxent([Monomials(2), Trees(3)], rounds=6)
+    model = mx.StructMaxent([Monomials(2), Trees(3)], rounds=6, proof_budget=0)
     blocked, whole = model.problem(in_blocks(X), y), model.problem(X, y)
     w = model.fit(in_blocks(X), y).density_.weights
     assert blocked.dual(w) == pytest.approx(whole.dual(w), abs=1e-13)
@@ -158,6 +160,7 @@ def test_weights_that_make_the_same_density(monkeypatch):
 def test_blocks_that_forget_everything_between_two_calls(tmp_path):
     X, y = table()
     settings = {"families": [Monomials(2), Splines(2, knots=9), Trees(3)], "rounds": 2}
+    settings["proof_budget"] = 1e6
     files = BlockTable(FileBlocks(iter(parts(X)), tmp_path))
     assert_same(
         mx.StructMaxent(**settings).fit(files, y), mx.StructMaxent(**settings).fit(X, y), 1e-10
@@ -419,7 +422,7 @@ def test_a_cluster_gives_the_fit_in_memory_though_a_worker_is_killed(client, mon
     import dask.array
 
     X, y = table()
-    settings = {"families": [Monomials(2), Trees(3)], "rounds": 3}
+    settings = {"families": [Monomials(2), Trees(3)], "rounds": 3, "proof_budget": 0, "searches": 0}
     killed, real = [], BlockGrowth.set_weights
 
     def set_weights(self, w):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from maxent.features import QuantileSketch, merge_all
 
-EASY = settings(max_examples=150, deadline=None, derandomize=True)
+EASY = settings(max_examples=60, deadline=None, derandomize=True)
 NUMBERS = st.one_of(
     st.integers(-6, 6).map(float), st.floats(-1e6, 1e6, allow_nan=False, width=32).map(float)
 )

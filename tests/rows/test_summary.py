@@ -42,7 +42,7 @@ CLASSES = {
     "occupied": [Categorical(occupied=True)],
     "all": [Linear(), Square(), Hinge(), Threshold(10), Interaction(), Categorical(occupied=True)],
 }
-EASY = settings(max_examples=60, deadline=None, derandomize=True)
+EASY = settings(max_examples=25, deadline=None, derandomize=True)
 
 
 def column(rng, kind, n):

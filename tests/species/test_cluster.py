@@ -22,7 +22,7 @@ from maxent import species
 from maxent.datasets.landscape import virtual_landscape, write_landscape
 from maxent.species.batch import workflow
 from maxent.species.batch.cluster import ClusterSettings
-from tools import needs
+from tools import draw_nothing, needs
 from waiting import LIMIT, until
 
 distributed = needs("distributed")
@@ -31,6 +31,8 @@ psutil = needs("psutil")
 
 from maxent.rows.dask import cluster as clusters  # noqa: E402 - after the check that dask is there
 from maxent.rows.dask import tasks  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("sketches")
 
 QUICK = ["-f", "lq", "--permutations", "0", "--background", "400", "-c", "biome"]
 
@@ -51,6 +53,8 @@ def cluster():
     ) as made:
         made.counter = Counter()
         made.scheduler.add_plugin(made.counter)
+        with distributed.Client(made) as client:
+            client.run(draw_nothing)
         yield made
 
 
@@ -247,6 +251,7 @@ def test_a_killed_worker_takes_down_no_job(cluster, address, tmp_path, monkeypat
         assert isinstance(given_up, tasks.Lost)
         assert "the 2 workers that ran it were killed" in str(given_up)
         # the cluster is as good as before
+        client.wait_for_workers(2, timeout=LIMIT)
         assert dict(tasks.in_workers(client, work, ["d"], common))["d"][0] == "d"
 
 

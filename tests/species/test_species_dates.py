@@ -22,6 +22,8 @@ from tools import needs
 rasterio = needs("rasterio")
 xarray = needs("xarray")
 
+pytestmark = pytest.mark.usefixtures("sketches")
+
 OPTIMUM, WIDTH = 15.0, 1.2
 YEARS = range(2000, 2013)
 FAST = ["-f", "lq", "--bootstrap", "0", "--permutations", "0", "--no-jackknife", "--cv", "none"]

@@ -354,8 +354,8 @@ def test_workers_end_with_their_parent_and_the_batch_resumes(how, data, tmp_path
     assert len(children) == 2
     process.send_signal(how)
     assert process.wait() == -how
-    again = args if how == signal.SIGKILL else args[:-2]  # one process does as well as two
-    resumed = run(*again, "--resume")  # at once: it waits for what is left of the other
+    # one process does as well as two; at once: it waits for what is left of the other
+    resumed = run(*args[:-2], "--resume")
     assert resumed.exit_code == 0, resumed.output
     assert _names(out) == ["Arbor_fictus", "Herba_ficta", "index.html", "maxentResults.csv"]
     assert not [child for child in children if _runs(child)]
@@ -366,7 +366,7 @@ def test_workers_end_with_their_parent_and_the_batch_resumes(how, data, tmp_path
 def test_a_batch_whose_worker_is_killed_ends_with_code_3(data, tmp_path):
     _two_species(data)
     out = tmp_path / "out"
-    args = [str(a) for a in _fit(data, out, "--no-maps", "-j", "2", "--bootstrap", "60")]
+    args = [str(a) for a in _fit(data, out, "--no-maps", "-j", "2", "--bootstrap", "20")]
     command = [sys.executable, "-m", "maxent", *args]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     _appear(out, ".*.partial", 2, process)

@@ -22,6 +22,8 @@ from tools import needs
 
 rasterio = needs("rasterio")
 
+pytestmark = pytest.mark.usefixtures("sketches")
+
 QUICK = {"features": "lq", "bootstrap": 0, "permutations": 0, "jackknife": False, "cv": "none"}
 FAST = ["-f", "lq", "--bootstrap", "0", "--permutations", "0", "--no-jackknife", "--cv", "none"]
 H, W, SIDE = 40, 50, 0.1

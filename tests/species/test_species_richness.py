@@ -12,6 +12,8 @@ from tools import needs
 rasterio = needs("rasterio")
 needs("matplotlib")
 
+pytestmark = pytest.mark.usefixtures("sketches")
+
 
 class Heard:
     """A listener that keeps the notes."""

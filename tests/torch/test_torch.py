@@ -174,7 +174,7 @@ def test_the_shannon_loss_is_cross_entropy():
 @each_backend
 @each_map
 def test_gradients_of_maps(name, backend):
-    x = normal(5, 7, grad=True)
+    x = normal(3, 5, grad=True)
     with mt.backend(backend):
         assert torch.autograd.gradcheck(MAPS[name], x)
         assert torch.autograd.gradgradcheck(MAPS[name], x)
@@ -182,7 +182,7 @@ def test_gradients_of_maps(name, backend):
 
 @each_map
 def test_batched_gradients(name):
-    x = normal(5, 7, grad=True)
+    x = normal(3, 5, grad=True)
     assert torch.autograd.gradcheck(MAPS[name], x, check_batched_grad=True)
 
 
@@ -192,10 +192,10 @@ def test_batched_gradients(name):
 @each_entropy
 def test_gradients_of_losses(name, targets, backend):
     entropy = ENTROPIES[name][0]
-    x = normal(6, 5, grad=True)
-    y = torch.tensor([0, 4, -100, 2, 1, 3])
+    x = normal(3, 5, grad=True)
+    y = torch.tensor([4, -100, 2])
     if targets == "probabilities":
-        y = torch.softmax(normal(6, 5), -1)
+        y = torch.softmax(normal(3, 5), -1)
 
     def loss(x):
         return mt.fenchel_young_loss(x, y, entropy)
@@ -209,7 +209,7 @@ def test_gradients_of_losses(name, targets, backend):
 @each_backend
 @pytest.mark.parametrize("alpha", [1.01, 1.3, 1.5, 1.9, 2.0, 2.4])
 def test_gradients_of_alpha(alpha, backend):
-    x, alphas = normal(5, 7, grad=True), torch.full((5, 1), alpha, dtype=torch.float64)
+    x, alphas = normal(3, 5, grad=True), torch.full((3, 1), alpha, dtype=torch.float64)
     with mt.backend(backend):
         assert torch.autograd.gradcheck(mt.entmax, (x, alphas.requires_grad_()))
         assert torch.autograd.gradgradcheck(mt.entmax, (x, alphas))

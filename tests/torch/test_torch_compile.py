@@ -19,7 +19,7 @@ HEADS = torch.tensor([[0, 0, 1, 1], [0, 0, 0, 0], [0, 2, 0, 0]])
 TAGS = torch.tensor([[0, 2, 1, 0], [1, 0, 0, 0], [2, 2, 1, 0]])
 PARTNERS = torch.tensor([[1, 0, 3, 2], [0, 0, 0, 0], [2, 1, 0, 0]])
 SQUARES, CHAIN, VECTORS = [(3, 4, 4)], [(3, 4, 3), (3, 3)], [(3, 5)]
-SPANS = [(3, 4, 4, 2)]
+SPANS, CLOUDS = [(3, 4, 4, 2)], [(2, 4, 2), (2, 3, 2)]
 TREE, SUBSET, ORDERS = Tree([(0, 1), (0, 2)], 2), mx.KSubset(2), Permutahedron([3.0, 1.0, 0.5])
 ROWS, COLUMNS = torch.tensor([2.0, 1.0, 1.0, 1.0]), torch.tensor([1.0, 1.5, 1.5, 1.0])
 
@@ -97,8 +97,33 @@ CASES = {
     "soft_partial_rank": (lambda x: ms.soft_partial_rank(x, 2, 0.5), VECTORS),
     "transport": (lambda x: ms.transport(x, ROWS, COLUMNS, 0.5), SQUARES),
     "partial_transport": (lambda x: ms.partial_transport(x, ROWS, COLUMNS, 2.5, 0.5), SQUARES),
+    "unbalanced_transport": (
+        lambda x: ms.unbalanced_transport(x, ROWS, COLUMNS, (0.5, 2.0), 0.5, "kl"),
+        SQUARES,
+    ),
+    "unbalanced_transport and its gap": (
+        lambda x: ms.unbalanced_transport(
+            x, ROWS, COLUMNS, 0.5, 0.5, divergence="l1", return_gap=True
+        ),
+        SQUARES,
+    ),
+    "unbalanced_transport hard": (
+        lambda x: ms.unbalanced_transport(x, ROWS, COLUMNS, 9.0, 0, divergence="l1"),
+        SQUARES,
+    ),
+    "unbalanced_transport_value": (
+        lambda x: ms.unbalanced_transport_value(x, ROWS, COLUMNS, 0.5, divergence="l2"),
+        SQUARES,
+    ),
     "transport hard": (lambda x: ms.transport(x, ROWS, COLUMNS, 0), SQUARES),
     "sinkhorn": (lambda x: ms.sinkhorn(x), SQUARES),
+    "sinkhorn_points": (
+        lambda x, y: (
+            (p := ms.sinkhorn_points(x, y, strength=0.5)).value + p.barycentres().sum((1, 2))
+        ),
+        CLOUDS,
+    ),
+    "sinkhorn_divergence": (lambda x, y: ms.sinkhorn_divergence(x, y, strength=0.5), CLOUDS),
     "matching": (lambda x: ms.matching(x, 0.5, lengths=LENGTHS), SQUARES),
     "transport_loss": (
         lambda x: ms.transport_loss(x, torch.full_like(x, 0.25), reduction="none"),
@@ -120,6 +145,7 @@ CASES = {
 NOT_DERIVED = {
     *("chain_kbest", "arborescence_argmax", "argmax", "soft_topk hard", "transport hard"),
     *("projective_argmax", "constituency_argmax", "ctc_argmax", "kbest", "kbest of arrays"),
+    "unbalanced_transport hard",
 }
 
 
@@ -361,6 +387,7 @@ def test_every_module_is_there():
     assert {name for name in ms.__all__ if name[0].isupper()} - set(MODULES) == {
         "ChainScores",
         "ConstituencyScores",
+        "PointPlan",
         "ProjectiveScores",
         "SegmentMarginals",
     }

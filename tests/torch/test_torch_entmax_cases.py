@@ -166,7 +166,7 @@ def test_a_parameter_for_each_row():
 @each_backend
 @pytest.mark.parametrize("dim", range(4))
 def test_a_parameter_for_each_slice_of_any_dimension(dim, backend):
-    shape = [3, 4, 2, 5]
+    shape = [2, 3, 2, 4]
     x = scores(*shape, grad=True)
     shape[dim] = 1
     alpha = (1 + 1.5 * torch.rand(shape, dtype=torch.float64)).requires_grad_()

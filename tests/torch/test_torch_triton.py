@@ -85,16 +85,13 @@ class Compiler:
     ("dtype", "alpha", "columns", "loss"),
     [
         ("float32", 2.0, 1000, False),
-        ("bfloat16", 1.5, 32000, True),
-        ("bfloat16", 1.33, 32000, False),
         ("float16", 1.33, 1000, True),
         ("float32", [1.2, 1.01], 1000, False),
         ("float32", 3.0, 60, True),
         ("bfloat16", 1.01, 1000, False),
-        ("bfloat16", 1.33, 50000, True),
         ("float32", 3.0, 50000, False),
         ("bfloat16", 1.5, 32000, "in place"),
-        ("bfloat16", 1.0, 50000, "in place"),
+        ("bfloat16", 1.33, 50000, "in place"),
     ],
 )
 def test_kernels_compile_for_a_device(dtype, alpha, columns, loss, monkeypatch):
@@ -142,8 +139,9 @@ def test_the_backward_kernel_compiles_for_a_device(dtype, alpha, columns, monkey
     assert ".local" not in program.asm["ptx"]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(("states", "shape"), [(20, (20, 20)), (5, (2, 3, 5, 5))])
+@pytest.mark.parametrize(
+    ("states", "shape", "dtype"), [(20, (20, 20), "float64"), (5, (2, 3, 5, 5), "float32")]
+)
 def test_the_kernel_of_chains_compiles_for_a_device(states, shape, dtype, monkeypatch):
     torch = needs("torch")
     needs("triton")
@@ -161,8 +159,9 @@ def test_the_kernel_of_chains_compiles_for_a_device(states, shape, dtype, monkey
     assert ".local" not in program.asm["ptx"]
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
-@pytest.mark.parametrize("alpha", [1.5, 2.0, 1.33, 3.0])
+@pytest.mark.parametrize(
+    ("alpha", "dtype"), [(1.5, "bfloat16"), (2.0, "float32"), (1.33, "bfloat16"), (3.0, "float32")]
+)
 def test_the_kernels_of_heads_compile_for_a_device(alpha, dtype, monkeypatch):
     torch = needs("torch")
     needs("triton")
@@ -201,7 +200,7 @@ def test_the_kernels_of_heads_compile_for_a_device(alpha, dtype, monkeypatch):
     [
         ("bfloat16", 1.5, 128, {}),
         ("float16", 2.0, 64, {"is_causal": True}),
-        ("float32", 1.33, 80, {"slopes": [0.5, 0.25], "lengths": [300]}),
+        ("float32", 1.33, 24, {"slopes": [0.5, 0.25], "lengths": [300]}),
     ],
 )
 def test_the_kernels_of_attention_compile_for_a_device(dtype, alpha, width, seen, monkeypatch):
@@ -245,10 +244,8 @@ def test_the_kernels_of_attention_compile_for_a_device(dtype, alpha, width, seen
     ("dtype", "alpha", "width", "tokens", "eight_bit"),
     [
         ("bfloat16", 1.5, 128, 1, True),
-        ("bfloat16", 1.5, 128, 1, False),
-        ("bfloat16", 2.0, 64, 4, True),
-        ("float16", 1.33, 64, 1, False),
-        ("float32", 2.0, 80, 1, True),
+        ("bfloat16", 2.0, 64, 4, False),
+        ("float16", 1.33, 80, 1, True),
         ("float32", 1.5, 256, 1, False),
     ],
 )

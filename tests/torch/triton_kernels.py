@@ -3,6 +3,8 @@
 The interpreter is chosen when Triton is imported, so that these tests have a process of their own.
 """
 
+from functools import cache
+
 import numpy as np
 import pytest
 from triton.runtime import interpreter
@@ -17,6 +19,7 @@ from tools import skip_without_interpreter
 skip_without_interpreter()
 
 ALPHAS = (1.0, 1.001, 1.05, 1.1, 1.25, 1.5, 1.75, 2.0, 2.01, 3.0, 5.0)
+ONE_OF_EACH_KIND = (1.05, 1.25, 1.5, 2.0, 3.0)  # of the ways to compute entries
 INF = float("inf")
 
 
@@ -40,10 +43,22 @@ class PatchOnce:
         self.scopes.clear()
 
 
+def by_element(numpy_type):
+    """The interpreter writes its table of types out at every call."""
+    known = cache(numpy_type)
+
+    def found(dtype):
+        element = dtype.scalar  # pointers have no hash, and need no table
+        return (numpy_type if element.is_ptr() else known)(element)
+
+    return found
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _half_the_time():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(interpreter, "_patch_lang", PatchOnce(interpreter._patch_lang))
+        patch.setattr(interpreter, "_get_np_dtype", by_element(interpreter._get_np_dtype))
         yield
 
 
@@ -90,7 +105,7 @@ def test_maps(plan, d, alpha):
     assert (p.double() - exact(x, alpha)).abs().max() < 1e-6
 
 
-@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("alpha", ONE_OF_EACH_KIND)
 def test_losses_and_gradients(plan, alpha):
     x = scores(27)
     target = torch.tensor([3, 20, 20, -100])
@@ -212,8 +227,9 @@ def test_shapes_at_the_edge():
     assert not _triton.supported(torch.empty(2, 0))
 
 
-@pytest.mark.parametrize("columns", [64, 8])  # a row at once, and in pieces
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.bfloat16, 2**-7)])
+@pytest.mark.parametrize(  # a row at once, and in pieces
+    ("columns", "dtype", "tolerance"), [(64, torch.bfloat16, 2**-7), (8, torch.float32, 1e-6)]
+)
 @pytest.mark.parametrize("alpha", [*ALPHAS, (1.0, 1.3, 2.0, 3.0)])
 def test_backward_is_the_plain_one(alpha, dtype, tolerance, columns, monkeypatch):
     monkeypatch.setattr(_triton_backward, "_RESIDENT", columns)

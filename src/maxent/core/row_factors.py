@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import optimize, sparse
+import scipy
+from scipy import sparse
 
 from maxent.rows.arrays import Array
 
@@ -26,7 +27,7 @@ def largest(R: Any, limit: Array, gains: Array) -> Array:
     """
     if R.nnz <= _PROGRAMME:
         rows, bounds = sparse.vstack([R.T, -R.T], "csr"), _INSIDE * np.concatenate([limit, limit])
-        answer = optimize.linprog(-gains, rows, bounds, bounds=(0, 1), method="highs")
+        answer = scipy.optimize.linprog(-gains, rows, bounds, bounds=(0, 1), method="highs")
         if answer.status == 0:
             return shrunk(R, limit, np.clip(answer.x, 0.0, 1.0))  # HiGHS may miss by its tolerance
     return shrunk(R, limit, np.ones(gains.size))

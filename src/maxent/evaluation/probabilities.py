@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from maxent.rows.arrays import Array
@@ -105,7 +105,7 @@ def _line(score: Array, y: Array) -> tuple[float, float]:
         return float(value), np.array([error.mean(), (error * z).mean()])
 
     start = np.array([logit(y.mean()), 0.0])
-    w = minimize(loss, start, jac=True, method="BFGS", options={"gtol": 1e-9}).x
+    w = scipy.optimize.minimize(loss, start, jac=True, method="BFGS", options={"gtol": 1e-9}).x
     slope = w[1] / width
     return float(slope), float(w[0] - slope * middle)
 

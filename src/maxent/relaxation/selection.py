@@ -13,7 +13,7 @@ import heapq
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 
 from maxent.relaxation.single import probabilities
 from maxent.rows.arrays import Array
@@ -105,7 +105,7 @@ def _inside(seen: HeldOut, first: int, last: int) -> tuple[float, float]:
 
     if not slope(0.0) > 0 > slope(1.0):
         return -np.inf, float(seen.nu[first])  # an end is the best, and ends are known
-    share = float(brentq(slope, 0.0, 1.0, xtol=1e-15))
+    share = float(scipy.optimize.brentq(slope, 0.0, 1.0, xtol=1e-15))
     t = (1 - share) / seen.nu[first] + share / seen.nu[last]
     best = _log_likelihood(weights, start + share * change)
     return best, float(1 / t if t > 0 else seen.nu[last])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy import optimize
+import scipy
 
 from maxent.core.domains import Domain
 from maxent.rows.arrays import Array
@@ -249,4 +249,4 @@ class _Mixture:
             if far >= longest:
                 return longest
             far = min(2 * far, longest)
-        return float(optimize.brentq(slope_at, 0.0, far, xtol=1e-15, rtol=1e-12))
+        return float(scipy.optimize.brentq(slope_at, 0.0, far, xtol=1e-15, rtol=1e-12))

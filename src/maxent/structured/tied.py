@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy import optimize
+import scipy
 
 from maxent.rows.arrays import Array, Ragged, Rows, Tied, flat
 
@@ -23,5 +23,5 @@ def tied_negentropy(softmax: Callable[[Rows], tuple[Array, Rows]], p: Tied) -> f
 
     options = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 10_000, "maxfun": 20_000}
     start = np.zeros(target.size)
-    best = optimize.minimize(negative, start, jac=True, method="L-BFGS-B", options=options)
+    best = scipy.optimize.minimize(negative, start, jac=True, method="L-BFGS-B", options=options)
     return -float(best.fun)

@@ -87,7 +87,7 @@ def exact(kernel, work, calls=20):
     for what a solver does again and again.
     """
     plain = not hasattr(kernel, "py_func")  # NUMBA_DISABLE_JIT
-    if plain or kernel.signatures or not switches.spare_small_problems:
+    if plain or kernel.overloads or not switches.spare_small_problems:
         return kernel
     other = _twins.get(kernel)
     if other is not None:
@@ -106,7 +106,7 @@ def spared(kernel, size, work):
     that longer than with kernels alone.
     """
     plain = not hasattr(kernel, "py_func")
-    if plain or kernel.signatures or not switches.spare_small_problems or size > _FEW:
+    if plain or kernel.overloads or not switches.spare_small_problems or size > _FEW:
         return False
     num_threads()  # a setting that no kernel could use is refused here as well
     steps = _interpreted_steps[kernel] = _interpreted_steps[kernel] + work

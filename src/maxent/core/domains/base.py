@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import optimize, special
+import scipy
+from scipy import special
 
 from maxent.core.domains.active_set import Support, mixtures, support_by_argmax
 from maxent.core.domains.kl_by_argmax import project_kl_jvp_row, project_kl_row
@@ -292,9 +293,9 @@ class SumProductDomain(Domain):
 
         steps = {"jac": True, "options": {"gtol": 1e-12, "maxiter": 200}}
         try:
-            optimize.minimize(negative, start, hessp=curvature, method="trust-ncg", **steps)
+            scipy.optimize.minimize(negative, start, hessp=curvature, method="trust-ncg", **steps)
         except _NoEnd:  # products too rough for the directions that are left
-            optimize.minimize(negative, best, method="BFGS", **steps)
+            scipy.optimize.minimize(negative, best, method="BFGS", **steps)
         return -least
 
     def cheap_negentropy(self, p: Rows) -> bool:

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import optimize
+import scipy
 
 from maxent.rows.arrays import Array
 
@@ -117,7 +117,7 @@ class _Risk:
                 values, jacobian = self.tangents(s)
                 return float(weights @ values), weights @ jacobian
 
-            return optimize.minimize(
+            return scipy.optimize.minimize(
                 smooth, point, jac=True, bounds=box, options={"ftol": 1e-16, "gtol": 1e-12}
             ).x
         constraint = {
@@ -125,7 +125,7 @@ class _Risk:
             "fun": lambda z: z[d] - self.tangents(z[:d])[0] - self.theta[self.live],
             "jac": lambda z: np.hstack([-self.tangents(z[:d])[1], np.ones((self.live.size, 1))]),
         }
-        lowest = optimize.minimize(
+        lowest = scipy.optimize.minimize(
             lambda z: z[d],
             np.append(point, self(point)),
             jac=lambda z: np.append(np.zeros(d), 1.0),
@@ -185,7 +185,7 @@ def _programme(cost: Array, rows: Array, limits: Array, bounds: list[Any]) -> An
     """Solved by the first of the ways that comes to an end: planes that nearly agree are hard."""
     for method, presolve in (("highs", True), ("highs-ds", False), ("highs-ipm", True)):
         options = _HIGHS | {"presolve": presolve}
-        programme = optimize.linprog(
+        programme = scipy.optimize.linprog(
             cost, rows, limits, bounds=bounds, method=method, options=options
         )
         if programme.status == 0:

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from scipy import optimize
+import scipy
 
 from maxent import io
 from maxent.core.domains import Domain, Simplex
@@ -204,7 +204,7 @@ def value_by_conjugate(conjugate: Callable[[Array], tuple[Array, Any]], p: Array
 
     options = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 10_000, "maxfun": 20_000}
     start = np.zeros(p.size)
-    best = optimize.minimize(negative, start, jac=True, method="L-BFGS-B", options=options)
+    best = scipy.optimize.minimize(negative, start, jac=True, method="L-BFGS-B", options=options)
     return -float(best.fun)
 
 

@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
-from scipy import optimize
+import scipy
 
 from maxent.core.potentials.parameters import check_curvature
 from maxent.rows.arrays import Array
@@ -130,7 +130,7 @@ class Potential(ABC):
             return 0.5 * curvature * (x - goal) ** 2 + (penalty(x) - last)
 
         ends = sorted((0.0, float(goal)))
-        between = optimize.minimize_scalar(
+        between = scipy.optimize.minimize_scalar(
             objective, bounds=ends, method="bounded", options={"xatol": 1e-12 * abs(goal)}
         ).x
         best = min((between, 0.0, float(goal)), key=objective)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy import optimize
+import scipy
 
 from maxent import io
 from maxent.core.potentials.balls import (
@@ -55,7 +55,7 @@ def step_by_slope(
         return -w_j
     if rise(far) <= 0:
         return goal - w_j
-    size = optimize.brentq(rise, 0.0, far, xtol=1e-16 * far, rtol=4 * np.finfo(float).eps)
+    size = scipy.optimize.brentq(rise, 0.0, far, xtol=1e-16 * far, rtol=4 * np.finfo(float).eps)
     return float(np.copysign(size, goal) - w_j)
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import linalg, optimize
+import scipy
+from scipy import linalg
 
 from maxent import io
 from maxent.core.potentials.base import Potential
@@ -342,7 +343,7 @@ class ShiftedPotential(WrappedPotential):
             return 0.0
         gauge = lambda t: self.potential.gauge(self.reference - t * r)  # noqa: E731
         bounds = (0.0, 2 * here / far)
-        return float(optimize.minimize_scalar(gauge, bounds=bounds, method="bounded").x)
+        return float(scipy.optimize.minimize_scalar(gauge, bounds=bounds, method="bounded").x)
 
     def critical_multiplier(self, r: Array) -> float:
         """By a search, where `V(0) = min V`; else inf: no weights stay 0 for all large c."""

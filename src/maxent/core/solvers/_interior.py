@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import linalg, optimize
+import scipy
+from scipy import linalg
 
 from maxent.rows.arrays import Array
 
@@ -159,7 +160,7 @@ def _vertex(programme: Programme, place: _Place) -> _Look | None:
     cost = np.concatenate([programme.price(place.a)[0], programme.slack(place.t)[0]])
     limits = np.concatenate([programme.h, programme.limit])
     finest = dict.fromkeys(("primal_feasibility_tolerance", "dual_feasibility_tolerance"), 1e-10)
-    answer = optimize.linprog(
+    answer = scipy.optimize.linprog(
         cost, matrix, limits, bounds=(None, None), method="highs", options=finest
     )
     if answer.status != 0:
@@ -170,7 +171,7 @@ def _vertex(programme: Programme, place: _Place) -> _Look | None:
     touched = room <= _TOUCHING * (np.abs(limits) + np.abs(matrix) @ np.abs(answer.x))
     # the prices of HiGHS are off by 1e-10, which times a large a is much
     exact = np.zeros(room.size)
-    exact[touched] = optimize.nnls(matrix[touched].T, -cost)[0]
+    exact[touched] = scipy.optimize.nnls(matrix[touched].T, -cost)[0]
     looks = []
     for prices in (exact, np.maximum(-answer.ineqlin.marginals, 0.0)):
         y, v = np.split(prices, [len(programme.J)])

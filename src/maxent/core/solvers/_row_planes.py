@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
-from scipy import optimize, sparse
+import scipy
+from scipy import sparse
 
 from maxent.core.problem import Problem, State
 from maxent.rows.arrays import Array, Rows, row_scale, take_row
@@ -152,7 +153,9 @@ class LinearRows(RowMaster):
         answer: Any = None
         for reach in (None, 1e6):  # too few planes leave w unbounded: keep it in a wide box
             bounds = [(0, reach)] * (2 * size) + [(None, None)] * rows
-            answer = optimize.linprog(cost, matrix, self.entropies, bounds=bounds, method="highs")
+            answer = scipy.optimize.linprog(
+                cost, matrix, self.entropies, bounds=bounds, method="highs"
+            )
             if answer.status == 0:
                 break
         mixture = np.maximum(-np.asarray(answer.ineqlin.marginals), 0)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from scipy import optimize
+import scipy
 
 from maxent import io
 from maxent.core.maps import RowMap
@@ -193,12 +193,12 @@ class _LinearMaster(_Master):
         cost = np.concatenate([self.l1, self.l1, [1.0]])
         rows = np.hstack([self.planes, -self.planes, -np.ones((count, 1))])
         bounds = [(0, None)] * (2 * size) + [(None, None)]
-        answer = optimize.linprog(cost, rows, self.entropies, bounds=bounds, method="highs")
+        answer = scipy.optimize.linprog(cost, rows, self.entropies, bounds=bounds, method="highs")
         if answer.status != 0:
             # too few planes hold w: a box, not so wide that rounding spoils the heights of others
             unit = np.abs(self.entropies).max() / (np.abs(self.planes).max() or 1.0)
             wide = [(0, _WIDE * (unit or 1.0))] * (2 * size) + [(None, None)]
-            answer = optimize.linprog(cost, rows, self.entropies, bounds=wide, method="highs")
+            answer = scipy.optimize.linprog(cost, rows, self.entropies, bounds=wide, method="highs")
         mixture = np.maximum(-np.asarray(answer.ineqlin.marginals), 0)
         self.mixture = mixture / mixture.sum()
         return answer.x[:size] - answer.x[size : 2 * size], self.mixture

@@ -9,7 +9,7 @@ Without such a w, but for those that change no loss, it has one (Rockafellar, 19
 from __future__ import annotations
 
 import numpy as np
-from scipy import optimize
+import scipy
 
 from maxent.core.entropies import Zero
 from maxent.core.problem import Problem, State
@@ -73,5 +73,5 @@ class _Cone(RowMaster):
     def solve(self, tol: float) -> Array:
         """A linear programme in w, by HiGHS."""
         known = {} if not self.row.size else {"A_ub": self.planes, "b_ub": self.entropies}
-        answer = optimize.linprog(self.slope, **known, bounds=(-1, 1), method="highs")
+        answer = scipy.optimize.linprog(self.slope, **known, bounds=(-1, 1), method="highs")
         return np.zeros(self.slope.size) if answer.x is None else answer.x

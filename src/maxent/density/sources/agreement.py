@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from maxent import io
 from maxent.density.recipe import Recipe
@@ -117,7 +117,7 @@ def compared(task: SourcesTask) -> Compared:
         degrees += alone.degrees_of_freedom(solution.w)
         fits.append(alone.intensity(solution))
     statistic = float(sum(joint) - sum(separate))
-    p_value = float(stats.chi2.sf(max(statistic, 0.0), degrees)) if degrees > 0 else float("nan")
+    p_value = float(special.chdtrc(degrees, max(statistic, 0.0))) if degrees > 0 else float("nan")
     told = Agreement(
         tuple(source.name for source in task.sources),
         tuple(joint),

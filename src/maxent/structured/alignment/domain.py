@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import optimize, sparse
+import scipy
+from scipy import sparse
 
 from maxent import io
 from maxent._support.threads import over_rows
@@ -88,7 +89,8 @@ class Alignment(StructuredDomain):
     def _shapes(self, rows: Rows) -> tuple[Array, Array, Array]:
         """Where each row begins, and its n and m."""
         count = len(rows)
-        ns, ms = (np.broadcast_to(np.asarray(x, np.int64), count) for x in self._lengths(count))
+        # arrays of their own: for lengths that cannot be written kernels would be compiled again
+        ns, ms = (np.array(np.broadcast_to(x, count), np.int64) for x in self._lengths(count))
         ragged = isinstance(rows, Ragged)
         starts = rows.offsets[:-1] if ragged else np.arange(count) * rows.shape[1]
         sizes = np.diff(rows.offsets) if ragged else np.full(count, rows.shape[1])
@@ -99,7 +101,7 @@ class Alignment(StructuredDomain):
                 f"row {i} aligns {ns[i]} with {ms[i]} elements, so it needs {ns[i] * ms[i]} "
                 f"scores, got {sizes[i]}"
             )
-        return starts, np.ascontiguousarray(ns), np.ascontiguousarray(ms)
+        return starts, ns, ms
 
     def _lengths(self, count: int) -> tuple[Any, Any]:
         if isinstance(self.n, tuple) and len(self.n) != count:
@@ -309,7 +311,7 @@ class Alignment(StructuredDomain):
         bounds = np.concatenate([wanted, -wanted])
         cost = np.append(np.zeros(tail.size), 1.0)
         options = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-        best = optimize.linprog(cost, matrix, bounds, method="highs", options=options)
+        best = scipy.optimize.linprog(cost, matrix, bounds, method="highs", options=options)
         return max(float(ends), float(best.fun))
 
 

@@ -9,7 +9,8 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy import optimize, sparse, special
+import scipy
+from scipy import sparse, special
 
 from maxent import io
 from maxent._support.threads import over_rows
@@ -195,7 +196,7 @@ class PathDomain(StructuredDomain):
         exact = sparse.hstack([balance, sparse.csr_array((balance.shape[0], 1))], "csr")
         cost = np.append(np.zeros(arcs.size), 1.0)
         tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-        best = optimize.linprog(
+        best = scipy.optimize.linprog(
             cost, matrix, np.concatenate([p, -p]), exact, wanted, method="highs", options=tight
         )
         return max(float(outside), float(best.fun))

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import numpy as np
-from scipy import optimize, sparse
+import scipy
+from scipy import sparse
 
 from maxent import io
 from maxent._support.threads import over_rows
@@ -272,7 +273,7 @@ class Birkhoff(KBestDomain, Couplings):
 
     def _best(self, theta: Array) -> Array | None:
         try:
-            i, j = optimize.linear_sum_assignment(theta, maximize=True)
+            i, j = scipy.optimize.linear_sum_assignment(theta, maximize=True)
         except ValueError:  # infeasible: everything else has been checked
             return None
         vertex = np.zeros_like(theta)
@@ -321,7 +322,7 @@ class Birkhoff(KBestDomain, Couplings):
     def decode(self, p: Any) -> list[Array]:
         """The partner j of each i: the matching of a vertex, the likeliest one of a mean."""
         matrices = self._matrices(as_rows(as_float(p)))
-        return [optimize.linear_sum_assignment(x, maximize=True)[1] for x in matrices]
+        return [scipy.optimize.linear_sum_assignment(x, maximize=True)[1] for x in matrices]
 
 
 @io.register

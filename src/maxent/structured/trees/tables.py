@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy import optimize
+import scipy
 
 from maxent._support.threads import over_rows
 from maxent.core.domains import StructuredDomain
@@ -104,7 +104,7 @@ class TableDomain(StructuredDomain):
             v[0, support] = direction
             return np.asarray(self.softmax_jvp(scores(x), p[None], v))[0, support]
 
-        best = optimize.minimize(
+        best = scipy.optimize.minimize(
             negative,
             np.log(p[support]),
             jac=True,

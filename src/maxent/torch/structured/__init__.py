@@ -67,6 +67,11 @@ from maxent.torch.structured.oracles import (
     marginals,
 )
 from maxent.torch.structured.partial import partial_transport
+from maxent.torch.structured.points import (
+    PointPlan,
+    sinkhorn_divergence,
+    sinkhorn_points,
+)
 from maxent.torch.structured.projective import (
     ProjectiveLoss,
     ProjectiveScores,
@@ -109,6 +114,7 @@ from maxent.torch.structured.transport import (
     transport,
     transport_loss,
 )
+from maxent.torch.structured.unbalanced import unbalanced_transport, unbalanced_transport_value
 
 __all__ = [
     "ArborescenceLoss",
@@ -119,6 +125,7 @@ __all__ = [
     "LinearChain",
     "Matching",
     "MatchingLoss",
+    "PointPlan",
     "ProjectiveLoss",
     "ProjectiveScores",
     "SegmentMarginals",
@@ -182,6 +189,8 @@ __all__ = [
     "segment_sample",
     "segment_score",
     "sinkhorn",
+    "sinkhorn_divergence",
+    "sinkhorn_points",
     "soft_dtw",
     "soft_partial_rank",
     "soft_quantile",
@@ -194,4 +203,6 @@ __all__ = [
     "sparsemap_support",
     "transport",
     "transport_loss",
+    "unbalanced_transport",
+    "unbalanced_transport_value",
 ]

@@ -12,7 +12,7 @@ from importlib import resources
 from typing import NamedTuple
 
 import numpy as np
-from scipy.spatial import KDTree
+import scipy
 
 from maxent.rows.arrays import Array
 from maxent.species.input.crs import WGS84, is_geographic, transformed
@@ -147,7 +147,7 @@ def _odd_ones(
 def _nearest(places: Array) -> Callable[[Array], Array]:
     """The distance in km from the nearest of some places."""
     earth = Earth(WGS84)
-    tree = KDTree(earth.space(*places.T))
+    tree = scipy.spatial.KDTree(earth.space(*places.T))
 
     def distances(points: Array) -> Array:
         at = tree.query(earth.space(*points.T))[1]
@@ -177,7 +177,7 @@ def _at_places(places: Array) -> Iterator[tuple[int, Doubt]]:
     if not len(places):
         return
     table, earth = _places(), Earth(WGS84)
-    tree, points = KDTree(earth.space(*table.degrees.T)), earth.space(*places.T)
+    tree, points = scipy.spatial.KDTree(earth.space(*table.degrees.T)), earth.space(*places.T)
     widest = max(km for _, km in _NEAR.values())  # chords are shorter than geodesics
     near = np.isfinite(tree.query(points, distance_upper_bound=widest)[0])
     for i in np.flatnonzero(near):
