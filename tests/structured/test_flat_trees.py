@@ -77,6 +77,18 @@ def test_the_active_set_finds_the_same(root: str, n: int, active_sets) -> None:
 
 
 @pytest.mark.parametrize("root", ROOTS)
+def test_cuts_settle_where_preferences_and_noise_have_one_scale(root: str, active_sets) -> None:
+    trees = Arborescence(150, root)
+    rng = np.random.default_rng(1)
+    theta = (rng.normal(size=(2, 150, 1)) + rng.normal(size=(2, 150, 150))).reshape(2, -1)
+    theta[1].reshape(150, 150)[0, 5:] -= 100.0  # hardly any node may be below the root
+    p = trees.project(theta)
+    assert not active_sets
+    assert trees.contains(p).all()
+    assert gaps(trees, theta, p).max() < 1e-10
+
+
+@pytest.mark.parametrize("root", ROOTS)
 @pytest.mark.parametrize("forbidden", [0.0, 0.4])
 @pytest.mark.parametrize("n", [4, 5])
 def test_enumerated_trees_and_inequalities(root: str, forbidden: float, n: int) -> None:

@@ -68,7 +68,9 @@ def maximise(score, equal, cuts, m, p, tolerance):
             stalls, margin = stalls + 1, 2.0 * margin
         if worst <= tolerance or (worst <= NEAR and stalls > 0):
             return worst
-        if not _newton(_arcs_near_support(table, p, cuts, m, margin), table, cuts, m, equal, tolerance):
+        if not _newton(
+            _arcs_near_support(table, p, cuts, m, margin), table, cuts, m, equal, tolerance
+        ):
             return worst
     return np.inf
 

@@ -31,7 +31,7 @@ _SMALL = 24  # nodes: cuts are faster, however few the trees
 _ROUNDS = 300  # of cuts
 _PER_NODE = 6  # cuts there is room for; sets that do not cross are fewer than 2 per node
 _CLOSE = 1e-6  # a violation below which cuts are looked for at the point alone
-_HALVINGS = 6  # of the way to it
+_STOPS = 2  # on the way to it
 _LOOSE = 0.1  # multipliers are found to this share of the last violation, at the end to rounding
 _FAR = 100.0  # scores so far apart round more than that: their projection is projected once more
 
@@ -222,8 +222,8 @@ def _violated_on_the_way(p, within, cuts, m):
     Halfway a cut has to lack more to be violated than at p: these are the cuts that count at the
     end (Ben-Ameur and Neto 2007), and a third of the rounds is enough.
     """
-    known, share, there = m, 0.5, np.empty_like(p)
-    for _ in range(_HALVINGS):
+    known, share, there = m, 0.7, np.empty_like(p)
+    for _ in range(_STOPS):
         for j in range(1, len(p)):
             for i in range(len(p)):
                 there[j, i] = share * p[j, i] + (1.0 - share) * within[j, i]
