@@ -128,11 +128,20 @@ def _newton(arcs, table, cuts, m, equal, tolerance):
             slope += step[s] * cuts.excess[s]
         if not slope > 0.0:
             return number > 0
+        longest, far = 0.0, 1.0
+        for s in range(m):
+            longest = max(longest, abs(step[s]))
+            far = max(far, 2.0 * abs(cuts.multiplier[s]))
         part = _along(arcs, raised, tilt, total, slope, p)
+        ends = part * longest > far  # further on, other arcs count
+        if ends:
+            part = far / longest
         for s in range(m):
             cuts.multiplier[s] += part * step[s]
             if s >= equal:
                 cuts.multiplier[s] = max(cuts.multiplier[s], 0.0)
+        if ends:
+            return True
         if part > 0.9:
             damping = max(_LEAST, 0.1 * damping)
         elif part < 0.3:

@@ -30,6 +30,7 @@ from maxent.structured.trees.kernels.spanning_trees import argmax_rows
 _SMALL = 24  # nodes: cuts are faster, however few the trees
 _ROUNDS = 300  # of cuts
 _PER_NODE = 6  # cuts there is room for; sets that do not cross are fewer than 2 per node
+_SHORT = 64  # nodes: so few rounds that their number does not matter
 _CLOSE = 1e-6  # a violation below which cuts are looked for at the point alone
 _STOPS = 2  # on the way to it
 _LOOSE = 0.1  # multipliers are found to this share of the last violation, at the end to rounding
@@ -181,7 +182,7 @@ def _project(score, single, sparse, p):
             break
         m = _without_slack(cuts, m, equal)
         known = m
-        if violated > _CLOSE:
+        if violated > _CLOSE and n > _SHORT:
             m, violated = _violated_on_the_way(p, within, cuts, m)
             if violated > max(TIGHT, 2.0 * amiss):
                 if m == len(cuts.multiplier):
