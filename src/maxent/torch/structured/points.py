@@ -154,7 +154,7 @@ class PointPlan:
     Attributes
     ----------
     f : tensor (..., n)
-        Potentials of x, the derivative of the value by a; <a, f> = <b, g>.
+        Potentials of x, the derivative of the value by a; `<a, f> = <b, g>`.
     g : tensor (..., m)
         Potentials of y, the derivative of the value by b.
     value : tensor (...)
