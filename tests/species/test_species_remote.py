@@ -214,7 +214,9 @@ def test_a_layer_by_its_address_is_that_of_the_file(place, server):
     assert far.layers["heat_2000"] == f"{server}/tif/heat_2000.tif"
 
 
-def test_times_far_away(place, server):
+def test_times_far_away(place, server, monkeypatch):
+    # one question about a store holds the interpreter, and with it the server of this process
+    monkeypatch.setitem(file_access._FAR, "GDAL_HTTP_TIMEOUT", "3")
     urls = [f"{server}/tif/heat_{year}.tif" for year in YEARS]
     near = species.fit(place / "records.csv", place / "tif", dates="auto", **QUICK)
     far = species.fit(place / "records.csv", urls, dates="auto", **QUICK)
