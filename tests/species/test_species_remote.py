@@ -2,6 +2,7 @@
 
 import http.server
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -214,9 +215,28 @@ def test_a_layer_by_its_address_is_that_of_the_file(place, server):
     assert far.layers["heat_2000"] == f"{server}/tif/heat_2000.tif"
 
 
-def test_times_far_away(place, server, monkeypatch):
-    # one question about a store holds the interpreter, and with it the server of this process
-    monkeypatch.setitem(file_access._FAR, "GDAL_HTTP_TIMEOUT", "3")
+def _serve(place, ports):
+    """The same server in a process of its own."""
+    handler = partial(_Ranges, directory=str(place))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as made:
+        ports.put(made.server_address[1])
+        made.serve_forever()
+
+
+@pytest.fixture
+def server_apart(place):
+    """GDAL asks of a store while it holds the interpreter: a server in here would never answer."""
+    context = multiprocessing.get_context("spawn")
+    ports = context.Queue()
+    process = context.Process(target=_serve, args=(place, ports), daemon=True)
+    process.start()
+    yield f"http://127.0.0.1:{ports.get(timeout=120)}"
+    process.terminate()
+    process.join()
+
+
+def test_times_far_away(place, server_apart):
+    server = server_apart
     urls = [f"{server}/tif/heat_{year}.tif" for year in YEARS]
     near = species.fit(place / "records.csv", place / "tif", dates="auto", **QUICK)
     far = species.fit(place / "records.csv", urls, dates="auto", **QUICK)

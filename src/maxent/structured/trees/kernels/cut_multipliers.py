@@ -22,6 +22,7 @@ _STEPS = 300  # of Newton's method between two rounds of cuts
 _STALLS = 10  # steps in which what is left is not halved: it is rounding
 _DAMPING, _LEAST, _MOST = 1e-3, 1e-8, 1.0  # at first, and its range
 _MARGIN = 0.2  # arcs this far below the threshold of their column may come in
+_NO_MARGIN = 1e-8  # among so many equal scores that all of them are taken
 _SPARE = 4  # times the arcs in use: more are not worth their time
 _FLAT = 0.1  # a line has been followed far enough when its slope has fallen to this share
 
@@ -68,9 +69,8 @@ def maximise(score, equal, cuts, m, p, tolerance):
             stalls, margin = stalls + 1, 2.0 * margin
         if worst <= tolerance or (worst <= NEAR and stalls > 0):
             return worst
-        if not _newton(
-            _arcs_near_support(table, p, cuts, m, margin), table, cuts, m, equal, tolerance
-        ):
+        arcs = _arcs_near_support(table, p, cuts, m, margin)
+        if not _newton(arcs, table, cuts, m, equal, tolerance):
             return worst
     return np.inf
 
@@ -207,11 +207,11 @@ def _arcs_near_support(table, p, cuts, m, margin):
             for i in range(n):
                 chosen[j, i] = p[j, i] > 0.0 or table[j, i] > threshold[k] - margin
                 size += chosen[j, i]
-        if size <= _SPARE * used or margin < _LEAST:
+        if size <= _SPARE * used or margin < _NO_MARGIN:
             break
         margin *= 0.5
     for s in range(m):
-        _reach(cuts.outside[s], table, chosen)
+        _choose_ways_into(cuts.outside[s], table, chosen)
     head = np.empty(n * n, np.int64)
     size = 0
     for k in range(count):
@@ -233,8 +233,8 @@ def _arcs_near_support(table, p, cuts, m, margin):
 
 
 @njit(cache=True, nogil=True)
-def _reach(outside, table, chosen):
-    """Choose the best arc to each node of a set if no arc into the set is chosen yet."""
+def _choose_ways_into(outside, table, chosen):
+    """Choose the best arc to each node of a set without one: its multiplier would have no end."""
     n = len(outside)
     for j in range(1, n):
         if outside[j] == 0.0:

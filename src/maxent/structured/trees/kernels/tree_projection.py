@@ -220,8 +220,8 @@ def _move(cuts, s, place):
 def _violated_on_the_way(p, within, cuts, m):
     """Write cuts violated between p and the point within, which moves towards p; as _violated.
 
-    Halfway a cut has to lack more to be violated than at p: these are the cuts that count at the
-    end (Ben-Ameur and Neto 2007), and a third of the rounds is enough.
+    A cut violated before p lacks more at p than others do, and is likelier to count at the end
+    (Ben-Ameur and Neto 2007).
     """
     known, share, there = m, 0.7, np.empty_like(p)
     for _ in range(_STOPS):
