@@ -5,9 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 NAME = "torch-struct"
 
@@ -25,6 +28,16 @@ def marginals(scores: np.ndarray, multiroot: bool) -> Callable[[], np.ndarray]:
         return _unrooted(p, scores.dtype)
 
     return run
+
+
+def log_partition(kind: str, scores: Tensor) -> Tensor:
+    """Of torch's own tensors: "projective", its diagonal the scores of the root, or "spans"."""
+    from torch_struct import DependencyCRF, TreeCRF
+
+    # what it writes to must not be a leaf of autograd
+    trees = DependencyCRF(scores * 1, multiroot=True) if kind == "projective" else TreeCRF(scores)
+    value: Tensor = trees.partition
+    return value
 
 
 def projective(asked: str) -> Callable[[np.ndarray], Callable[[], np.ndarray]]:

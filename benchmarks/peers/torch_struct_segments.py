@@ -20,10 +20,9 @@ def sums(content: Tensor, durations: Tensor, transitions: Tensor) -> Callable[[]
 
     def run() -> tuple[Tensor, Tensor]:
         scores = content.clone().requires_grad_()
-        whole = torch.cat([torch.zeros(batch, 1, labels), scores.cumsum(1)], 1)
+        whole = torch.cat([content.new_zeros(batch, 1, labels), scores.cumsum(1)], 1)
         # [b, start, positions, to, from]; the first segment has no label before it but 0
-        table = torch.full((batch, length, longest + 1, labels, labels), _NEVER)
-        table = table.to(content.dtype)
+        table = content.new_full((batch, length, longest + 1, labels, labels), _NEVER)
         for d in range(1, longest + 1):
             own = whole[:, d:] - whole[:, : length + 1 - d] + durations[d - 1]
             table[:, : length + 1 - d, d] = own[..., None] + transitions.T

@@ -53,6 +53,20 @@ def test_the_plan_is_that_of_the_written_out_costs(strength, backend) -> None:
         )
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+@pytest.mark.parametrize("strength", [1.0, 0.01])
+def test_cuda_agrees_with_the_cpu(strength) -> None:
+    here = [x.requires_grad_() for x in clouds()]
+    there = [x.detach().cuda().requires_grad_() for x in here]
+    plans = [ms.sinkhorn_points(*each, strength) for each in (here, there)]
+    torch.testing.assert_close(plans[1].dense().cpu(), plans[0].dense(), atol=1e-9, rtol=0)
+    losses = [ms.sinkhorn_divergence(*each, strength) for each in (here, there)]
+    torch.testing.assert_close(losses[1].cpu(), losses[0], atol=1e-9, rtol=0)
+    slopes = [torch.autograd.grad(x, own) for x, own in zip(losses, (here, there), strict=True)]
+    for x, y in zip(*slopes, strict=True):
+        torch.testing.assert_close(y.cpu(), x, atol=1e-7, rtol=0)
+
+
 @pytest.mark.parametrize("limit", [3, 5, 9])
 def test_the_certificate_holds_wherever_the_search_stops(limit) -> None:
     x, y, a, b = clouds()

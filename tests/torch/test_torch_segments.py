@@ -49,6 +49,36 @@ def test_sums_are_those_of_the_domain(backend):
         np.testing.assert_allclose(p.transitions[i].flatten(), tied[K * C :], atol=1e-12)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+@pytest.mark.parametrize("backend", ["triton", "plain"])
+@pytest.mark.parametrize("shape", [(3, 70, 24, 50), (2, 40, 3, 7), (2, 33, 1, 100), (1, 5, 70, 4)])
+def test_cuda_agrees_with_the_cpu(shape, backend):
+    batch, length, labels, longest = shape
+    g = torch.Generator().manual_seed(0)
+    shapes = [shape[:3], (longest, labels), (labels, labels), shape[:3], shape[:3]]
+    here = [torch.randn(s, generator=g, dtype=torch.float64) for s in shapes]
+    here[0] *= 30
+    here[1][0, 0] = here[2][0, labels - 1] = here[3][0, 2, 0] = here[4][0, 3, 0] = -np.inf
+    lengths = torch.tensor([length, length - 3, 1][:batch])
+    there = [x.cuda().requires_grad_() for x in here]
+    here = [x.requires_grad_() for x in here]
+    expected = ms.segment_log_partition(*here[:3], lengths, *here[3:])
+    with mt.backend(backend):
+        value = ms.segment_log_partition(*there[:3], lengths.cuda(), *there[3:])
+    torch.testing.assert_close(value.cpu(), expected, rtol=1e-12, atol=0)
+    for x, y in zip(
+        torch.autograd.grad(value.sum(), there, create_graph=True),
+        torch.autograd.grad(expected.sum(), here, create_graph=True),
+        strict=True,
+    ):
+        torch.testing.assert_close(x.cpu(), y, atol=1e-11, rtol=0)
+    slopes = (
+        torch.autograd.grad(x.square().sum(), there[0]),
+        torch.autograd.grad(y.square().sum(), here[0]),
+    )
+    torch.testing.assert_close(slopes[0][0].cpu(), slopes[1][0], atol=1e-9, rtol=1e-9)
+
+
 def test_derivatives():
     scores = _scores(grad=True)
     inputs = [x for x in scores if x is not LENGTHS]

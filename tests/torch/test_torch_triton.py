@@ -159,6 +159,23 @@ def test_the_kernel_of_chains_compiles_for_a_device(states, shape, dtype, monkey
     assert ".local" not in program.asm["ptx"]
 
 
+def test_the_kernels_of_segments_compile_for_a_device(monkeypatch):
+    torch = needs("torch")
+    needs("triton")
+    from maxent.torch.structured import _segments_triton
+
+    names = ("_starts_before", "_forward", "_ends_behind", "_backward", "_count_lengths")
+    compilers = {name: Compiler(getattr(_segments_triton, name)) for name in names}
+    for name, compiler in compilers.items():
+        monkeypatch.setattr(_segments_triton, name, compiler)
+    scores = [torch.zeros(2, 5, n, dtype=torch.float64) for n in (6, 6, 4, 5)]
+    _segments_triton.softmax(*scores, torch.tensor([6, 3]))
+    for name, compiler in compilers.items():
+        (program,) = compiler.programs
+        assert program.asm["cubin"], name
+        assert ".local" not in program.asm["ptx"], name
+
+
 @pytest.mark.parametrize(
     ("alpha", "dtype"), [(1.5, "bfloat16"), (2.0, "float32"), (1.33, "bfloat16"), (3.0, "float32")]
 )

@@ -13,7 +13,12 @@ import maxent as mx
 import maxent.torch as mt
 import torch
 from maxent.torch.maps import _derivatives, _dispatch, _triton, _triton_backward
-from maxent.torch.structured import _chain_compiled, _chain_triton
+from maxent.torch.structured import (
+    _chain_compiled,
+    _chain_triton,
+    _segments_compiled,
+    _segments_triton,
+)
 from tools import skip_without_interpreter
 
 skip_without_interpreter()
@@ -292,3 +297,23 @@ def test_a_chain_without_a_path():
     assert value[1] == -INF
     assert mean[0].sum() == 3
     assert not counts[1].any()
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 7, 5), (1, 2, 6, 1), (2, 1, 5, 9)])
+def test_segments(shape, monkeypatch):
+    """Blocks of four positions, so that there are some before and behind; scores that forbid."""
+    monkeypatch.setattr(_segments_triton, "_BLOCK", 4)
+    monkeypatch.setattr(_segments_triton, "_STRETCH", 4)
+    batch, labels, length, longest = shape
+    generator = torch.Generator().manual_seed(0)
+    sizes = (length, length, longest, labels)
+    scores = [
+        30 * torch.randn(batch, labels, n, generator=generator, dtype=torch.float64) for n in sizes
+    ]
+    scores[0][0, 0, 3] = scores[1][0, 0, 4] = scores[2][-1, 0, longest // 2] = -INF
+    scores[3][0, 0, labels - 1] = -INF if labels > 1 else 0.0
+    lengths = torch.tensor([length, 1][:batch])
+    ours = _segments_triton.softmax(*scores, lengths)
+    right = _segments_compiled.softmax(*scores, lengths)
+    for x, y in zip(ours, right, strict=True):
+        torch.testing.assert_close(x, y, atol=1e-12, rtol=1e-12)

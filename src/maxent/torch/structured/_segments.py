@@ -12,6 +12,8 @@ from maxent.torch.maps._dispatch import backend_of
 from maxent.torch.structured._lengths import check_lengths, described
 from torch import Tensor
 
+_ENGINES = {"numba": "_segments_compiled", "triton": "_segments_triton", "plain": "_segments_plain"}
+
 
 class Segments(NamedTuple):
     """Checked scores of B sequences in float64, labels first.
@@ -303,9 +305,7 @@ def _rooms(*scores: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 def engine(name: str) -> ModuleType:
     """The module of a backend, imported when it is first asked."""
-    return importlib.import_module(
-        f"maxent.torch.structured._segments_{'compiled' if name == 'numba' else 'plain'}"
-    )
+    return importlib.import_module(f"maxent.torch.structured.{_ENGINES[name]}")
 
 
 def prepare(

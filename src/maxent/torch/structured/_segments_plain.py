@@ -19,17 +19,17 @@ def softmax(
     longest = reverse.shape[2]
     d_begins, d_ends = torch.zeros_like(entry), torch.zeros_like(exit)
     d_reverse, d_transitions = torch.zeros_like(reverse), torch.zeros_like(transitions)
-    final = _shares(last, 1)
+    final = shares(last, 1)
     here = torch.zeros_like(final)
     for e in range(begins.shape[2], 0, -1):
         here = torch.where((lengths == e)[:, None], final, here)
         d_ends[:, :, e - 1] = here
         # starts e - K, ..., e - 1 lie at e, ... in what has K columns ahead
-        share = _shares(entry[:, :, e : e + longest] + reverse, 2).mul_(here[:, :, None])
+        share = shares(entry[:, :, e : e + longest] + reverse, 2).mul_(here[:, :, None])
         d_reverse += share
         d_begins[:, :, e : e + longest] += share
         if e > 1:
-            share = _shares(exit[:, :, e - 2, None] + transitions, 1)
+            share = shares(exit[:, :, e - 2, None] + transitions, 1)
             share *= d_begins[:, None, :, longest + e - 1]
             d_transitions += share
             here = share.sum(2)
@@ -54,7 +54,7 @@ def _messages(
     return entry, exit, exit.gather(2, (lengths - 1)[:, None, None].expand(-1, labels, 1))[:, :, 0]
 
 
-def _shares(scores: Tensor, dim: int) -> Tensor:
+def shares(scores: Tensor, dim: int) -> Tensor:
     """Softmax over a dimension, 0 where all scores are -inf."""
     top = scores.amax(dim, keepdim=True)
     weight = (scores - torch.where(top > -torch.inf, top, 0.0)).exp_()
