@@ -176,6 +176,24 @@ def test_the_kernels_of_segments_compile_for_a_device(monkeypatch):
         assert ".local" not in program.asm["ptx"], name
 
 
+@pytest.mark.parametrize("name", ["_constituency", "_projective"])
+def test_the_kernels_of_trees_over_spans_compile_for_a_device(name, monkeypatch):
+    torch = needs("torch")
+    needs("triton")
+    from maxent.torch.structured import _spans_triton
+
+    compiler = Compiler(getattr(_spans_triton, name))
+    monkeypatch.setattr(_spans_triton, name, compiler)
+    scores, lengths = torch.zeros(2, 6, 6, dtype=torch.float64), torch.tensor([6, 3])
+    if name == "_constituency":
+        _spans_triton.constituency(scores, lengths)
+    else:
+        _spans_triton.dependency(scores, lengths, True)
+    (program,) = compiler.programs
+    assert program.asm["cubin"]
+    assert ".local" not in program.asm["ptx"]
+
+
 @pytest.mark.parametrize(
     ("alpha", "dtype"), [(1.5, "bfloat16"), (2.0, "float32"), (1.33, "bfloat16"), (3.0, "float32")]
 )

@@ -18,6 +18,8 @@ from maxent.torch.structured import (
     _chain_triton,
     _segments_compiled,
     _segments_triton,
+    _spans,
+    _spans_triton,
 )
 from tools import skip_without_interpreter
 
@@ -317,3 +319,19 @@ def test_segments(shape, monkeypatch):
     right = _segments_compiled.softmax(*scores, lengths)
     for x, y in zip(ours, right, strict=True):
         torch.testing.assert_close(x, y, atol=1e-12, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("kind", "n", "labels"), [("single", 5, 1), ("multi", 4, 1), ("binary", 5, 2), ("binary", 1, 1)]
+)
+def test_trees_over_spans(kind, n, labels, monkeypatch):
+    """Tiles of two, so that there are several; the second tree is shorter, the last has none."""
+    monkeypatch.setattr(_spans_triton, "_SPANS", 2)
+    monkeypatch.setattr(_spans_triton, "_SPLITS", 2)
+    generator = torch.Generator().manual_seed(0)
+    rows = 30 * torch.randn(3, n, n, labels, generator=generator, dtype=torch.float64)
+    rows[0, 1:2, 2:3] = rows[2] = -INF
+    lengths = torch.tensor([n, max(1, n - 2), n])
+    ours, right = (f(rows, lengths, kind) for f in (_spans._by_triton, _spans._by_autograd))
+    for x, y in zip(ours, right, strict=True):
+        torch.testing.assert_close(x, y, atol=1e-12, rtol=1e-12, equal_nan=True)

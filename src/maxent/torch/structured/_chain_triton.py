@@ -13,6 +13,7 @@ import triton.language as tl
 import torch
 from maxent.torch.structured import _chain_plain
 from maxent.torch.structured._chain_plain import add_paths, covariance, viterbi
+from maxent.torch.structured._triton_logs import finite
 from torch import Tensor
 
 __all__ = ["add_paths", "covariance", "softmax", "viterbi"]
@@ -25,12 +26,6 @@ def _load_block(edges, t, inner, states, n_states, STEP: tl.constexpr):
     """Scores [from, to] of the transitions from t to t + 1; -inf beyond the states."""
     at = edges + t * STEP + states[:, None] * n_states + states[None, :]
     return tl.load(at, mask=inner[:, None] & inner[None, :], other=-float("inf"))
-
-
-@triton.jit
-def _finite(x):
-    """x, or 0 for -inf: what may be subtracted."""
-    return tl.where(x > -float("inf"), x, 0.0)
 
 
 @triton.jit
@@ -57,19 +52,19 @@ def _forward_backward(
     reach = tl.load(nodes + states, mask=inner, other=-float("inf"))
     top = tl.max(reach, 0)
     taken = top.to(tl.float64)
-    reach = reach - _finite(top)
+    reach = reach - finite(top)
     tl.store(weights + states, reach, mask=inner)
     for t in range(1, length):
         if STEP != 0:
             block = _load_block(edges, t - 1, inner, states, n_states, STEP)
         scores = reach[:, None] + block
-        largest = _finite(tl.max(scores, 0))
+        largest = finite(tl.max(scores, 0))
         into = largest + tl.log(tl.sum(tl.exp(scores - largest[None, :]), 0))
         own = tl.load(nodes + t * n_states + states, mask=inner, other=-float("inf"))
         reach = into + own
         top = tl.max(reach, 0)
         taken += top.to(tl.float64)
-        reach = reach - _finite(top)
+        reach = reach - finite(top)
         tl.store(weights + t * n_states + states, reach, mask=inner)
     after = tl.exp(reach)
     mass = tl.sum(after, 0)
@@ -88,7 +83,7 @@ def _forward_backward(
             block = _load_block(edges, t, inner, states, n_states, STEP)
         before = tl.load(weights + t * n_states + states, mask=inner, other=-float("inf"))
         scores = before[:, None] + block
-        largest = _finite(tl.max(scores, 0))
+        largest = finite(tl.max(scores, 0))
         parts = tl.exp(scores - largest[None, :])
         share = tl.sum(parts, 0)
         joint = tl.minimum(parts * (after / tl.where(share > 0.0, share, 1.0))[None, :], 1.0)

@@ -13,30 +13,13 @@ import triton.language as tl
 
 import torch
 from maxent.torch.structured import _segments_plain
+from maxent.torch.structured._triton_logs import finite, over, parts
 from torch import Tensor
 
 _MOST_LABELS = 64  # a block of transitions stays in the registers of a program
 _BLOCK = 16  # positions that one program walks through
 _CHUNK = 1024  # starts or ends that a program sums at once
 _STRETCH = 4096  # positions over which a program counts lengths
-
-
-@triton.jit
-def _finite(x):
-    """x, or 0 for -inf: what may be subtracted."""
-    return tl.where(x > -float("inf"), x, 0.0)
-
-
-@triton.jit
-def _share(x, mass):
-    """x over a sum, which is 0 only where x is."""
-    return x / tl.where(mass > 0.0, mass, 1.0)
-
-
-@triton.jit
-def _masses(scores, top, part):
-    """The shares exp(scores - top) of sums with their largest term at ``top``, times ``part``."""
-    return tl.where(part > 0.0, tl.exp(scores - _finite(top)) * part, 0.0)
 
 
 @triton.jit
@@ -56,7 +39,7 @@ def _starts_before(
         own = tl.load(entry + start, mask=inner, other=-float("inf"))
         x = own + tl.load(reverse + start, mask=inner, other=-float("inf"))
         higher = tl.maximum(peak, tl.max(x, 0))
-        base = _finite(higher)
+        base = finite(higher)
         total = total * tl.exp(peak - base) + tl.sum(tl.exp(x - base), 0)
         peak = higher
     tl.store(top + row * n_positions + end, peak)
@@ -97,7 +80,7 @@ def _forward(
         x = tl.load(entries, mask=seen, other=-float("inf"))
         x += tl.load(reverse - end, mask=seen, other=-float("inf"))
         peak = tl.maximum(tl.max(x, 1), far_top)
-        base = _finite(peak)
+        base = finite(peak)
         total = tl.sum(tl.exp(x - base[:, None]), 1) + far * tl.exp(far_top - base)
         tl.debug_barrier()  # the far sums were read by several threads
         tl.store(top + place + end, peak, mask=inner)
@@ -106,7 +89,7 @@ def _forward(
         tl.store(exit + place + end, left, mask=inner)
         y = left[:, None] + moves
         peak = tl.max(y, 0)
-        total = tl.sum(tl.exp(y - _finite(peak)[None, :]), 0)
+        total = tl.sum(tl.exp(y - finite(peak)[None, :]), 0)
         tl.store(change_top + place + end + 1, peak, mask=later)
         tl.store(change_mass + place + end + 1, total, mask=later)
         tl.store(entry + place + end + 1, first + (peak + tl.log(total)), mask=later)
@@ -132,7 +115,7 @@ def _ends_behind(
         inner = end < stop
         x = own + tl.load(reverse - end, mask=inner, other=-float("inf"))
         share = tl.load(part + end, mask=inner, other=0.0)
-        total += tl.sum(_masses(x, tl.load(top + end, mask=inner, other=0.0), share), 0)
+        total += tl.sum(parts(x, tl.load(top + end, mask=inner, other=0.0), share), 0)
     tl.store(begun + row * n_positions + start, total)
 
 
@@ -176,16 +159,16 @@ def _backward(
         own = tl.load(entry + place + t, mask=inner, other=-float("inf"))
         far = tl.load(begun + place + t, mask=inner, other=0.0)
         given = tl.load(mass + place + t, mask=inner, other=1.0)
-        ahead = tl.where(later, _share(after, total), 0.0)
-        joint = tl.minimum(_masses(left[:, None] + moves, peak[None, :], ahead[None, :]), 1.0)
+        ahead = tl.where(later, over(after, total), 0.0)
+        joint = tl.minimum(parts(left[:, None] + moves, peak[None, :], ahead[None, :]), 1.0)
         counts += joint
         ended = tl.where(t == length - 1, last, tl.minimum(tl.sum(joint, 1), 1.0))
-        tl.store(part + place + t, _share(ended, given), mask=inner)
+        tl.store(part + place + t, over(ended, given), mask=inner)
         tl.debug_barrier()  # parts are read by other threads than wrote them
         seen = inner[:, None] & ((end >= t) & (end - t < longest) & (end < stop))[None, :]
         x = own[:, None] + tl.load(reverse + t, mask=seen, other=-float("inf"))
         share = tl.load(part + ends, mask=seen, other=0.0)
-        near = _masses(x, tl.load(top + ends, mask=seen, other=0.0), share)
+        near = parts(x, tl.load(top + ends, mask=seen, other=0.0), share)
         after = tl.minimum(far + tl.sum(near, 1), 1.0)
         tl.store(begun + place + t, after, mask=inner)
     tl.store(changes + pairs, counts, mask=both)
@@ -215,7 +198,7 @@ def _count_lengths(
         start = end[:, None] - longest + 1 + column[None, :]
         seen = there[:, None] & inner[None, :] & (start >= 0)
         x = tl.load(entry + start, mask=seen, other=-float("inf")) + spent[None, :]
-        found += _masses(x, peak[:, None], share[:, None])
+        found += parts(x, peak[:, None], share[:, None])
     stretch = row * tl.num_programs(2) + tl.program_id(2)
     tl.store(counts + stretch * longest + column, tl.sum(found, 0), mask=inner)
 

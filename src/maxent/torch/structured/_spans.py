@@ -19,6 +19,7 @@ from maxent.structured.trees.constituency import ConstituencyTree
 from maxent.structured.trees.projective import ProjectiveTree
 from maxent.structured.trees.spans import SpanDomain
 from maxent.torch._operators import Operation
+from maxent.torch.maps._dispatch import backend_of
 from maxent.torch.structured._spans_plain import (
     constituency_log_partition,
     dependency_log_partition,
@@ -65,8 +66,9 @@ class Softmax(Operation, name="span_trees_softmax"):
 
     @staticmethod
     def run(rows: Tensor, lengths: Tensor, kind: str) -> tuple[Tensor, Tensor]:
-        if _on_device(rows):
-            value, (mean,) = derivatives(rows, lengths, kind, [])
+        on_triton = backend_of(rows) == "triton"
+        if on_triton or _on_device(rows):
+            value, mean = (_by_triton if on_triton else _by_autograd)(rows, lengths, kind)
             return value.to(rows.dtype), _within(mean, lengths, kind).to(rows.dtype)
         log_partition, p = domain_of(rows, kind).softmax(pack(rows, lengths))
         return torch.from_numpy(log_partition).to(rows), unpack(p, rows, lengths)
@@ -157,6 +159,27 @@ def _recorded(rows: Tensor) -> bool:
     """Whether autograd follows what is done here: not below an operator of torch's library."""
     with torch.enable_grad():
         return (rows.detach()[:0].requires_grad_() * 1).requires_grad
+
+
+def _by_triton(rows: Tensor, lengths: Tensor, kind: str) -> tuple[Tensor, Tensor]:
+    """Log-partitions and marginals by kernels of their own."""
+    from maxent.torch.structured import _spans_triton
+
+    scores = rows.detach().double()
+    if kind != "binary":
+        arcs = scores[..., 0].contiguous()
+        value, mean = _spans_triton.dependency(arcs, lengths, kind == "single")
+        return value, mean[..., None]
+    total = scores.logsumexp(3)
+    value, mean = _spans_triton.constituency(total, lengths)
+    share = scores - torch.where(total > -torch.inf, total, 0.0)[..., None]
+    return value, torch.where(mean[..., None] != 0, share.exp() * mean[..., None], 0.0)
+
+
+def _by_autograd(rows: Tensor, lengths: Tensor, kind: str) -> tuple[Tensor, Tensor]:
+    """The same by torch operations that autograd follows."""
+    value, (mean,) = derivatives(rows, lengths, kind, [])
+    return value, mean
 
 
 def _within(mean: Tensor, lengths: Tensor, kind: str) -> Tensor:
