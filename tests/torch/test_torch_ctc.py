@@ -57,6 +57,73 @@ def test_marginals_at_any_scale_are_those_of_the_automaton(scale, backend):
         assert mx.collapse(labels[i, :n]) == targets[i, :size].tolist()
 
 
+def _hard_cases(positions=300, dtype=torch.float64):
+    """Scores of all ranges: far apart, forbidden, of no alignment; lengths and sizes of all kinds.
+
+    Row 0 is long, row 1 one position, row 2 has an empty target, row 3 no alignment by its scores,
+    row 4 none by its length, row 5 a single one, row 6 scores of 1e4.
+    """
+    g = torch.Generator().manual_seed(7)
+    scores = 8 * torch.randn(8, positions, V, generator=g, dtype=torch.float64)
+    targets = torch.randint(1, V, (8, 9), generator=g)
+    targets[4] = targets[4, 0]
+    lengths = torch.tensor([positions, 1, 7, 8, 16, 9, positions, positions - 1])
+    sizes = torch.tensor([9, 1, 0, 3, 9, 9, 5, 8])
+    targets[5] = torch.tensor([1, 2] * 4 + [1])
+    scores[0, :, 1:] -= 40.0  # of 2^-n, n in the thousands, where the target is begun late
+    scores[2, 3, 1:] = -torch.inf
+    scores[3, 2] = -torch.inf
+    scores[6] *= 1e3
+    scores[7, ::3, 0] = -torch.inf
+    return scores.to(dtype), targets, lengths, sizes
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_compiled_sums_are_those_of_logarithms(dtype):
+    scores, *given = _hard_cases(dtype=dtype)
+    found = []
+    for backend in ("numba", "plain"):
+        x = scores.clone().requires_grad_()
+        with mt.backend(backend):
+            loss = ms.ctc_loss(x, *given, reduction="none", zero_infinity=True)
+            (slope,) = torch.autograd.grad(loss.sum(), x)
+        found.append((loss.detach(), slope))
+    (loss, slope), (right, expected) = found
+    assert not loss[[3, 4]].any()
+    assert not slope[[3, 4]].any()
+    assert loss[6] > 1e6
+    tolerance = 1e-12 if dtype == torch.float64 else 1e-6
+    torch.testing.assert_close(loss, right, rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(slope, expected, rtol=0, atol=max(tolerance, 1e-9))
+
+
+def test_sums_without_an_alignment():
+    scores, *given = _hard_cases()
+    scores, *given = (x[[0, 3, 5]] for x in (scores, *given))
+    for backend in ("numba", "plain"):
+        with mt.backend(backend):
+            value = ms.ctc_log_partition(scores, *given)
+            p = ms.ctc_marginals(scores, *given)
+        assert value[1] == -torch.inf
+        assert not p[1].any()
+        places = torch.arange(9)
+        assert float(value[2]) == pytest.approx(float(scores[2, places, given[0][2]].sum()))
+        assert (p[2, places, given[0][2]] == 1).all()
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_broken_scores_are_refused_where_they_are_read(bad):
+    scores, targets = torch.zeros(2, 5, 3), torch.ones(2, 2, dtype=torch.int64)
+    lengths = torch.tensor([5, 3])
+    scores[1, 3] = bad
+    assert ms.ctc_loss(scores, targets, lengths).isfinite()
+    for row in ([-torch.inf, -torch.inf, bad], [0.0, bad, 1.0]):
+        scores[1, 2] = torch.tensor(row)
+        for function in (ms.ctc_loss, ms.ctc_marginals, ms.ctc_argmax):
+            with pytest.raises(ValueError, match="NaN"):
+                function(scores, targets, lengths)
+
+
 def test_second_derivatives():
     scores = torch.randn(2, 4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     scores.requires_grad_()

@@ -18,7 +18,7 @@ from __future__ import annotations
 import torch
 from maxent.torch.maps.functional import sparsemax
 from maxent.torch.maps.losses import check_reduction
-from maxent.torch.structured._ctc import Best, Sparse, Sums, Target, supports
+from maxent.torch.structured._ctc import Best, Loss, Sparse, Sums, Target, supports
 from maxent.torch.structured._lengths import check_lengths, described
 from torch import Tensor
 
@@ -62,14 +62,11 @@ def ctc_loss(
     tensor(1.3333)
     """
     check_reduction(reduction)
-    given = _prepared(scores, targets, lengths, target_lengths, blank, zero_infinity)
-    value, _ = Sums.apply(*given, blank)
-    inside = _inside(given[0], given[2])
-    total = torch.where(inside, given[0].logsumexp(2), 0.0).sum(1)
-    loss = total - value
+    _, *given = _prepared(scores, targets, lengths, target_lengths, blank, zero_infinity)
+    loss, _ = Loss.apply(scores.to(_type(scores)), *given, blank)
     if zero_infinity:
-        loss = torch.where(value > -torch.inf, loss, 0.0)
-    return _reduced(loss, given[3], reduction).to(_type(scores))
+        loss = torch.where(loss == torch.inf, 0.0, loss)
+    return _reduced(loss, given[2], reduction).to(_type(scores))
 
 
 def ctc_log_partition(
