@@ -212,3 +212,57 @@ def test_losses_of_short_floats_are_float32(dtype):
     assert loss.dtype == torch.float32
     exact = ms.ctc_loss(scores.detach().to(dtype).double(), targets, LENGTHS, SIZES)
     assert loss.item() == pytest.approx(exact.item(), rel=1e-6)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize("backend", ["triton", "plain"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_cuda_is_the_cpu(dtype, backend):
+    scores, *given = _hard_cases(dtype=dtype)
+    found = []
+    for device in ("cpu", "cuda"):
+        x = scores.to(device).requires_grad_()
+        there = [each.to(device) for each in given]
+        with mt.backend("numba" if device == "cpu" else backend):
+            loss = ms.ctc_loss(x, *there, reduction="none", zero_infinity=True)
+            (slope,) = torch.autograd.grad(loss.sum(), x)
+            if device == "cpu":
+                there = [each[[0, 1, 2, 5, 6, 7]] for each in there]
+                x = x[[0, 1, 2, 5, 6, 7]]
+            parts = ms.ctc_log_partition(x, *there), ms.ctc_marginals(x, *there)
+        if device == "cuda":
+            assert (parts[0][[3, 4]] == -torch.inf).all()
+            assert not parts[1][[3, 4]].any()
+            parts = [each[[0, 1, 2, 5, 6, 7]] for each in parts]
+        found.append([each.detach().cpu() for each in (loss, slope, *parts)])
+    tolerance = 1e-12 if dtype == torch.float64 else 1e-6
+    for i, (right, ours) in enumerate(zip(*found, strict=True)):
+        relative = 0 if i % 2 else tolerance
+        torch.testing.assert_close(ours, right, rtol=relative, atol=max(tolerance, 1e-9))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize(
+    ("positions", "labels", "size"),
+    [(1, 1, 0), (1, 2, 1), (40, 5, 31), (300, 2000, 140), (2100, 4, 1024)],
+)
+def test_cuda_of_all_sizes_is_the_same_in_every_run(positions, labels, size):
+    g = torch.Generator().manual_seed(0)
+    scores = torch.randn(3, positions, labels, generator=g, dtype=torch.float64)
+    targets = torch.randint(min(1, labels - 1), labels, (3, size), generator=g)
+    runs = []
+    for device in ("cpu", "cuda", "cuda"):
+        x = scores.to(device).requires_grad_()
+        loss = ms.ctc_loss(x, targets.to(device), reduction="none", zero_infinity=True)
+        runs.append((loss.detach().cpu(), torch.autograd.grad(loss.sum(), x)[0].cpu()))
+    for right, ours, again in zip(*runs, strict=True):
+        assert torch.equal(ours, again)
+        torch.testing.assert_close(ours, right, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_broken_scores_on_cuda_are_nan():
+    scores, targets = torch.zeros(2, 5, 3, device="cuda"), torch.ones(2, 2, dtype=torch.int64)
+    scores[0, 1, 2] = torch.nan
+    loss = ms.ctc_loss(scores, targets.cuda(), reduction="none")
+    assert loss.isnan().tolist() == [True, False]
