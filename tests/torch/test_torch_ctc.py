@@ -261,6 +261,15 @@ def test_cuda_of_all_sizes_is_the_same_in_every_run(positions, labels, size):
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_second_derivatives_on_cuda():
+    g = torch.Generator().manual_seed(0)
+    scores = torch.randn(2, 4, 3, dtype=torch.float64, generator=g).cuda().requires_grad_()
+    targets = torch.tensor([[1, 2], [1, 1]]).cuda()
+    assert torch.autograd.gradgradcheck(lambda x: ms.ctc_loss(x, targets), scores)
+    assert torch.autograd.gradcheck(lambda x: ms.ctc_marginals(x, targets), scores)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 def test_broken_scores_on_cuda_are_nan():
     scores, targets = torch.zeros(2, 5, 3, device="cuda"), torch.ones(2, 2, dtype=torch.int64)
     scores[0, 1, 2] = torch.nan

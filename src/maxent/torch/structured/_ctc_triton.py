@@ -70,17 +70,28 @@ def _sum_of_blank(blank, power, label, label_power):
 
 
 @triton.jit
-def _links(row_targets, size, lanes, link, J, K: tl.constexpr):
+def _sum_of_label(label, label_power, blank, power, far, far_power):
+    """The sum of what comes to a label, its power of two, the shares of stay, step and skip."""
+    top = tl.maximum(tl.maximum(label_power, power), far_power)
+    stay, step = label * _power(label_power - top), blank * _power(power - top)
+    skip = far * _power(far_power - top)
+    total = stay + step + skip
+    whole = tl.where(total > 0.0, total, 1.0)
+    return total, top, stay / whole, step / whole, skip / whole
+
+
+@triton.jit
+def _links(targets, size, lanes, links, J, K: tl.constexpr):
     """Write where the chain of a label begins, its first lane (else -1), and the lane after."""
-    mine = tl.load(row_targets + lanes, mask=lanes < size, other=-1)
+    mine = tl.load(targets + lanes, mask=lanes < size, other=-1)
     after = tl.full((K,), -1, dtype=tl.int32)
     first = lanes < size
     for i in range(size):
-        same = mine == tl.load(row_targets + i)
+        same = mine == tl.load(targets + i)
         after = tl.where(same & (i > lanes) & (after < 0), i, after)
         first = first & ~(same & (i < lanes))
-    tl.store(link + lanes, tl.where(first, lanes, -1), mask=lanes < J)
-    tl.store(link + J + lanes, after, mask=lanes < J)
+    tl.store(links + lanes, tl.where(first, lanes, -1), mask=lanes < J)
+    tl.store(links + J + lanes, after, mask=lanes < J)
 
 
 @triton.jit
@@ -106,7 +117,7 @@ def _forward_backward(
     mine = tl.load(targets + lanes, mask=real, other=blank)
     before = tl.load(targets + lanes - 1, mask=real & (lanes > 0), other=0)
     skips = real & (lanes > 0) & (mine != before)
-    width, step_width = tl.cast(n_labels, tl.int64), tl.cast(5 * J, tl.int64)
+    width, step_width = tl.cast(n_labels, tl.int64), tl.cast(5 * J, tl.int64)  # t times them
     left, right = tl.maximum(lanes - 1, 0), tl.minimum(lanes + 1, K - 1)
 
     start = lanes == 0  # a blank before the first position
@@ -125,15 +136,13 @@ def _forward_backward(
         room = shares + t * step_width
         tl.store(room, stay, mask=held)
         tl.store(room + J, step, mask=held)
-        far_power = tl.where(skips, far_power, -float("inf"))
-        label_top = tl.maximum(tl.maximum(label_power, power), far_power)
-        stay, step = label * _power(label_power - label_top), mass * _power(power - label_top)
-        skip = tl.where(skips, far * _power(far_power - label_top), 0.0)
-        label_total = stay + step + skip
-        whole = tl.where(label_total > 0.0, label_total, 1.0)
-        tl.store(room + 2 * J, stay / whole, mask=held)
-        tl.store(room + 3 * J, step / whole, mask=held)
-        tl.store(room + 4 * J, skip / whole, mask=held)
+        far, far_power = tl.where(skips, far, 0.0), tl.where(skips, far_power, -float("inf"))
+        label_total, label_top, stay, step, skip = _sum_of_label(
+            label, label_power, mass, power, far, far_power
+        )
+        tl.store(room + 2 * J, stay, mask=held)
+        tl.store(room + 3 * J, step, mask=held)
+        tl.store(room + 4 * J, skip, mask=held)
         p, n = _parts(own)
         mass, power = _normalised(total * p, top + n)
         p, n = _parts(score)

@@ -9,8 +9,9 @@ targets : (B, S) integers, none of them the blank; what lies behind their ends i
 lengths : (B,) integers from 1 to T, or a mask (B, T); None for T.
 target_lengths : (B,) integers from 0 to S, or a mask (B, S); None for S.
 
-Sums are in float64. CPU tensors are read by compiled programmes, CUDA tensors take batched torch
-operations; the best and the sparse alignments are found on the CPU.
+Sums are in float64. CPU tensors are read by compiled programmes, CUDA tensors by Triton kernels (of
+targets over 2047 labels, or without Triton, by batched torch operations); results are the same in
+every run. The best and the sparse alignments are found on the CPU.
 """
 
 from __future__ import annotations
@@ -297,7 +298,7 @@ def _prepared(
     blank: int,
     lacking: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Checked scores in float64, targets, and the lengths of both."""
+    """Checked scores in float64, targets without what lies behind, and the lengths of both."""
     if not isinstance(scores, Tensor) or not scores.is_floating_point():
         raise TypeError(f"scores must be a tensor of floats, got {described(scores)}")
     if scores.ndim != 3 or 0 in scores.shape[1:]:
