@@ -57,6 +57,73 @@ def test_marginals_at_any_scale_are_those_of_the_automaton(scale, backend):
         assert mx.collapse(labels[i, :n]) == targets[i, :size].tolist()
 
 
+def _hard_cases(positions=300, dtype=torch.float64):
+    """Scores of all ranges: far apart, forbidden, of no alignment; lengths and sizes of all kinds.
+
+    Row 0 is long, row 1 one position, row 2 has an empty target, row 3 no alignment by its scores,
+    row 4 none by its length, row 5 a single one, row 6 scores of 1e4.
+    """
+    g = torch.Generator().manual_seed(7)
+    scores = 8 * torch.randn(8, positions, V, generator=g, dtype=torch.float64)
+    targets = torch.randint(1, V, (8, 9), generator=g)
+    targets[4] = targets[4, 0]
+    lengths = torch.tensor([positions, 1, 7, 8, 16, 9, positions, positions - 1])
+    sizes = torch.tensor([9, 1, 0, 3, 9, 9, 5, 8])
+    targets[5] = torch.tensor([1, 2] * 4 + [1])
+    scores[0, :, 1:] -= 40.0  # of 2^-n, n in the thousands, where the target is begun late
+    scores[2, 3, 1:] = -torch.inf
+    scores[3, 2] = -torch.inf
+    scores[6] *= 1e3
+    scores[7, ::3, 0] = -torch.inf
+    return scores.to(dtype), targets, lengths, sizes
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_compiled_sums_are_those_of_logarithms(dtype):
+    scores, *given = _hard_cases(dtype=dtype)
+    found = []
+    for backend in ("numba", "plain"):
+        x = scores.clone().requires_grad_()
+        with mt.backend(backend):
+            loss = ms.ctc_loss(x, *given, reduction="none", zero_infinity=True)
+            (slope,) = torch.autograd.grad(loss.sum(), x)
+        found.append((loss.detach(), slope))
+    (loss, slope), (right, expected) = found
+    assert not loss[[3, 4]].any()
+    assert not slope[[3, 4]].any()
+    assert loss[6] > 1e6
+    tolerance = 1e-12 if dtype == torch.float64 else 1e-6
+    torch.testing.assert_close(loss, right, rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(slope, expected, rtol=0, atol=max(tolerance, 1e-9))
+
+
+def test_sums_without_an_alignment():
+    scores, *given = _hard_cases()
+    scores, *given = (x[[0, 3, 5]] for x in (scores, *given))
+    for backend in ("numba", "plain"):
+        with mt.backend(backend):
+            value = ms.ctc_log_partition(scores, *given)
+            p = ms.ctc_marginals(scores, *given)
+        assert value[1] == -torch.inf
+        assert not p[1].any()
+        places = torch.arange(9)
+        assert float(value[2]) == pytest.approx(float(scores[2, places, given[0][2]].sum()))
+        assert (p[2, places, given[0][2]] == 1).all()
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_broken_scores_are_refused_where_they_are_read(bad):
+    scores, targets = torch.zeros(2, 5, 3), torch.ones(2, 2, dtype=torch.int64)
+    lengths = torch.tensor([5, 3])
+    scores[1, 3] = bad
+    assert ms.ctc_loss(scores, targets, lengths).isfinite()
+    for row in ([-torch.inf, -torch.inf, bad], [0.0, bad, 1.0]):
+        scores[1, 2] = torch.tensor(row)
+        for function in (ms.ctc_loss, ms.ctc_marginals, ms.ctc_argmax):
+            with pytest.raises(ValueError, match="NaN"):
+                function(scores, targets, lengths)
+
+
 def test_second_derivatives():
     scores = torch.randn(2, 4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     scores.requires_grad_()
@@ -145,3 +212,66 @@ def test_losses_of_short_floats_are_float32(dtype):
     assert loss.dtype == torch.float32
     exact = ms.ctc_loss(scores.detach().to(dtype).double(), targets, LENGTHS, SIZES)
     assert loss.item() == pytest.approx(exact.item(), rel=1e-6)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize("backend", ["triton", "plain"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_cuda_is_the_cpu(dtype, backend):
+    scores, *given = _hard_cases(dtype=dtype)
+    found = []
+    for device in ("cpu", "cuda"):
+        x = scores.to(device).requires_grad_()
+        there = [each.to(device) for each in given]
+        with mt.backend("numba" if device == "cpu" else backend):
+            loss = ms.ctc_loss(x, *there, reduction="none", zero_infinity=True)
+            (slope,) = torch.autograd.grad(loss.sum(), x)
+            if device == "cpu":
+                there = [each[[0, 1, 2, 5, 6, 7]] for each in there]
+                x = x[[0, 1, 2, 5, 6, 7]]
+            parts = ms.ctc_log_partition(x, *there), ms.ctc_marginals(x, *there)
+        if device == "cuda":
+            assert (parts[0][[3, 4]] == -torch.inf).all()
+            assert not parts[1][[3, 4]].any()
+            parts = [each[[0, 1, 2, 5, 6, 7]] for each in parts]
+        found.append([each.detach().cpu() for each in (loss, slope, *parts)])
+    tolerance = 1e-12 if dtype == torch.float64 else 1e-6
+    for i, (right, ours) in enumerate(zip(*found, strict=True)):
+        relative = 0 if i % 2 else tolerance
+        torch.testing.assert_close(ours, right, rtol=relative, atol=max(tolerance, 1e-9))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize(
+    ("positions", "labels", "size"),
+    [(1, 1, 0), (1, 2, 1), (40, 5, 31), (300, 2000, 140), (2100, 4, 1024)],
+)
+def test_cuda_of_all_sizes_is_the_same_in_every_run(positions, labels, size):
+    g = torch.Generator().manual_seed(0)
+    scores = torch.randn(3, positions, labels, generator=g, dtype=torch.float64)
+    targets = torch.randint(min(1, labels - 1), labels, (3, size), generator=g)
+    runs = []
+    for device in ("cpu", "cuda", "cuda"):
+        x = scores.to(device).requires_grad_()
+        loss = ms.ctc_loss(x, targets.to(device), reduction="none", zero_infinity=True)
+        runs.append((loss.detach().cpu(), torch.autograd.grad(loss.sum(), x)[0].cpu()))
+    for right, ours, again in zip(*runs, strict=True):
+        assert torch.equal(ours, again)
+        torch.testing.assert_close(ours, right, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_second_derivatives_on_cuda():
+    g = torch.Generator().manual_seed(0)
+    scores = torch.randn(2, 4, 3, dtype=torch.float64, generator=g).cuda().requires_grad_()
+    targets = torch.tensor([[1, 2], [1, 1]]).cuda()
+    assert torch.autograd.gradgradcheck(lambda x: ms.ctc_loss(x, targets), scores)
+    assert torch.autograd.gradcheck(lambda x: ms.ctc_marginals(x, targets), scores)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_broken_scores_on_cuda_are_nan():
+    scores, targets = torch.zeros(2, 5, 3, device="cuda"), torch.ones(2, 2, dtype=torch.int64)
+    scores[0, 1, 2] = torch.nan
+    loss = ms.ctc_loss(scores, targets.cuda(), reduction="none")
+    assert loss.isnan().tolist() == [True, False]

@@ -159,6 +159,27 @@ def test_the_kernel_of_chains_compiles_for_a_device(states, shape, dtype, monkey
     assert ".local" not in program.asm["ptx"]
 
 
+@pytest.mark.parametrize(("size", "labels", "dtype"), [(30, 40, "float32"), (200, 3000, "float64")])
+def test_the_kernels_of_ctc_compile_for_a_device(size, labels, dtype, monkeypatch):
+    torch = needs("torch")
+    needs("triton")
+    from maxent.torch.structured import _ctc_triton
+
+    names = ("_forward_backward", "_collect")
+    compilers = {name: Compiler(getattr(_ctc_triton, name)) for name in names}
+    for name, compiler in compilers.items():
+        monkeypatch.setattr(_ctc_triton, name, compiler)
+    scores = torch.zeros(2, 9, labels, dtype=getattr(torch, dtype))
+    targets = torch.ones(2, size, dtype=torch.int64)
+    given = targets, torch.tensor([9, 5]), torch.tensor([size, 2]), 0
+    (_ctc_triton.loss if dtype == "float32" else _ctc_triton.sums)(scores, *given)
+    for name, compiler in compilers.items():
+        (program,) = compiler.programs
+        assert program.asm["cubin"], name
+        assert ".local" not in program.asm["ptx"], name
+    assert "cp.async" in compilers["_forward_backward"].programs[0].asm["ptx"]  # loads ahead
+
+
 def test_the_kernels_of_segments_compile_for_a_device(monkeypatch):
     torch = needs("torch")
     needs("triton")

@@ -16,6 +16,9 @@ from maxent.torch.maps import _derivatives, _dispatch, _triton, _triton_backward
 from maxent.torch.structured import (
     _chain_compiled,
     _chain_triton,
+    _ctc_compiled,
+    _ctc_plain,
+    _ctc_triton,
     _segments_compiled,
     _segments_triton,
     _spans,
@@ -335,3 +338,43 @@ def test_trees_over_spans(kind, n, labels, monkeypatch):
     ours, right = (f(rows, lengths, kind) for f in (_spans._by_triton, _spans._by_autograd))
     for x, y in zip(ours, right, strict=True):
         torch.testing.assert_close(x, y, atol=1e-12, rtol=1e-12, equal_nan=True)
+
+
+def ctc_case(dtype):
+    """A repeat, an empty target, no alignment by a score and by a length, and far scores."""
+    generator = torch.Generator().manual_seed(0)
+    x = 3 * torch.randn(4, 4, 4, generator=generator).to(dtype)
+    x[0, 1, 3] = -INF
+    x[1] *= 3e3
+    x[2, 1] = -INF
+    targets = torch.tensor([[1, 2, 1], [3, 3, 1], [2, 1, 3], [1, 2, 3]])
+    return x, targets, torch.tensor([4, 4, 3, 2]), torch.tensor([3, 2, 0, 3]), 0
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"), [("sums", torch.float64), ("loss", torch.float32), ("loss", torch.float64)]
+)
+def test_ctc(name, dtype):
+    ours = getattr(_ctc_triton, name)(*ctc_case(dtype))
+    right = getattr(_ctc_compiled, name)(*ctc_case(dtype))
+    assert ours[0][2:].isinf().all()
+    for a, b in zip(ours, right, strict=True):
+        assert a.dtype is b.dtype
+        torch.testing.assert_close(
+            a, b, rtol=1e-14, atol=1e-7 if a.dtype != torch.float64 else 1e-15
+        )
+
+
+def test_ctc_of_broken_scores_is_nan():
+    x, targets, lengths, sizes, blank = ctc_case(torch.float64)
+    x[0, 2, 0], x[1, 1, 3], x[3, 2:] = INF, float("nan"), float("nan")
+    value, _ = _ctc_triton.sums(x, targets, lengths, sizes, blank)
+    assert value.isnan().tolist() == [True, True, False, False]
+
+
+def test_long_targets_of_ctc_take_the_plain_way(monkeypatch):
+    monkeypatch.setattr(_ctc_triton, "_MOST_LANES", 3)
+    for name in ("sums", "loss"):
+        ours = getattr(_ctc_triton, name)(*ctc_case(torch.float32))
+        for a, b in zip(ours, getattr(_ctc_plain, name)(*ctc_case(torch.float32)), strict=True):
+            assert torch.equal(a, b)

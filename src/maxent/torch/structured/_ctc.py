@@ -2,18 +2,59 @@
 
 from __future__ import annotations
 
+import importlib
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 import torch
-from maxent._support.threads import over_rows
 from maxent.core.domains.active_set import Support
 from maxent.rows.arrays import Array
 from maxent.structured.paths.automaton import Automaton
 from maxent.torch._operators import Operation
 from maxent.torch.maps._dispatch import backend_of
 from torch import Tensor
+
+_ENGINES = {"numba": "_ctc_compiled", "triton": "_ctc_triton", "plain": "_ctc_plain"}
+
+
+class Loss(Operation, name="ctc_loss"):
+    """Log-partitions over all sequences less those over alignments, and their gradient."""
+
+    @staticmethod
+    def run(
+        scores: Tensor, targets: Tensor, lengths: Tensor, sizes: Tensor, blank: int
+    ) -> tuple[Tensor, Tensor]:
+        given = [x.detach().contiguous() for x in (scores, targets, lengths, sizes)]
+        value, slope = _engine(backend_of(scores)).loss(*given, blank)
+        return value, slope.to(scores.dtype)
+
+    @staticmethod
+    def fake(
+        scores: Tensor, targets: Tensor, lengths: Tensor, sizes: Tensor, blank: int
+    ) -> tuple[Tensor, Tensor]:
+        value = scores.new_empty(scores.shape[0], dtype=torch.float64)
+        return value, scores.new_empty(scores.shape)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: tuple[Tensor, Tensor]) -> None:
+        ctx.set_materialize_grads(False)
+        ctx.blank = inputs[4]
+        ctx.save_for_backward(*inputs[:4], output[1])
+
+    @staticmethod
+    def backward(
+        ctx: Any, g: Tensor | None, g_slope: Tensor | None
+    ) -> tuple[Tensor | None, None, None, None, None]:
+        scores, targets, lengths, sizes, own = ctx.saved_tensors
+        slope = None if g is None else g.to(own.dtype)[:, None, None] * own
+        if g_slope is not None:
+            exact, v = scores.double(), g_slope.double()
+            aligned = _Covariance.apply(exact, targets, lengths, sizes, v, ctx.blank)
+            more = (_softmax_jvp(exact, lengths, v) - aligned).to(scores.dtype)
+            slope = more if slope is None else slope + more
+        return slope, None, None, None, None
 
 
 class Sums(Operation, name="ctc_sums"):
@@ -24,14 +65,8 @@ class Sums(Operation, name="ctc_sums"):
         scores: Tensor, targets: Tensor, lengths: Tensor, sizes: Tensor, blank: int
     ) -> tuple[Tensor, Tensor]:
         given = [x.detach().contiguous() for x in (scores, targets, lengths, sizes)]
-        if backend_of(scores) != "numba":
-            return _plain(given[0], given[1], given[2], given[3], blank)
-        _check_scores(scores, lengths)
-        value, mean = scores.new_empty(scores.shape[0]), torch.zeros_like(given[0])
-        from maxent.structured.paths.kernels.ctc import ctc_rows
-
-        _over_rows(ctc_rows, given, blank, value, mean)
-        return value, mean.clamp_(max=1.0)
+        value, mean = _engine(backend_of(scores)).sums(*given, blank)
+        return value, mean
 
     @staticmethod
     def fake(
@@ -103,13 +138,8 @@ class Best(Operation, name="ctc_best"):
     def run(
         scores: Tensor, targets: Tensor, lengths: Tensor, sizes: Tensor, blank: int
     ) -> tuple[Tensor, Tensor]:
-        from maxent.structured.paths.kernels.ctc import ctc_best_rows
-
         given = [x.detach().cpu().contiguous() for x in (scores, targets, lengths, sizes)]
-        _check_scores(given[0], given[2])
-        value = given[0].new_empty(scores.shape[0])
-        label = torch.zeros(scores.shape[:2], dtype=torch.int64)
-        _over_rows(ctc_best_rows, given, blank, value, label)
+        value, label = _engine("numba").best(*given, blank)
         return value.to(scores.device), label.to(scores.device)
 
     @staticmethod
@@ -222,25 +252,17 @@ class Target(Operation, name="ctc_target"):
         return targets.new_empty(targets.shape, dtype=torch.int64)
 
 
-def _check_scores(scores: Tensor, lengths: Tensor) -> None:
-    inside = torch.arange(scores.shape[1]) < lengths[:, None]
-    used = torch.where(inside[:, :, None], scores, 0.0)
-    if bool(used.isnan().any()) or bool((used == torch.inf).any()):
-        raise ValueError(
-            "scores contain NaN or +inf; use -inf to forbid a label, finite scores otherwise"
-        )
+def _engine(backend: str) -> ModuleType:
+    """The module of a backend, imported when it is first asked."""
+    return importlib.import_module(f"maxent.torch.structured.{_ENGINES[backend]}")
 
 
-def _over_rows(kernel: Any, given: list[Tensor], blank: int, *more: Tensor) -> None:
-    """A kernel over all rows."""
-    scores, targets = given[:2]
-    arrays = [x.numpy() for x in given]
-    results = [x.numpy() for x in more]
-
-    def work(start: int, stop: int) -> None:
-        kernel(*arrays, blank, *results, start, stop)
-
-    over_rows(work, scores.shape[0], 3 * scores.shape[1] * (2 * targets.shape[1] + 1))
+def _softmax_jvp(scores: Tensor, lengths: Tensor, v: Tensor) -> Tensor:
+    """The derivative of the softmax of each position along v, 0 behind the ends."""
+    inside = (torch.arange(scores.shape[1], device=scores.device) < lengths[:, None])[:, :, None]
+    p = torch.where(inside, scores, 0.0).softmax(2)
+    along = torch.where(inside, v, 0.0)
+    return p * (along - (p * along).sum(2, keepdim=True))
 
 
 def _rows(
@@ -273,50 +295,3 @@ def supports(
         ]
         found.append(sorted(mixed, reverse=True))
     return found
-
-
-def _plain(
-    scores: Tensor, targets: Tensor, lengths: Tensor, sizes: Tensor, blank: int
-) -> tuple[Tensor, Tensor]:
-    """The same sums in batched torch operations, one position after another."""
-    batch, most, _ = scores.shape
-    states = 2 * targets.shape[1] + 1
-    line = targets.new_full((batch, states), blank)
-    line[:, 1::2] = targets
-    odd = torch.arange(states, device=scores.device) % 2 == 1
-    skips = torch.zeros_like(line, dtype=torch.bool)
-    skips[:, 2:] = odd[2:] & (line[:, 2:] != line[:, :-2])
-    own = scores.gather(2, line[:, None].expand(-1, most, -1))
-    forward = own.new_full(own.shape, -torch.inf)
-    forward[:, 0, :2] = own[:, 0, :2]
-    for t in range(1, most):
-        forward[:, t] = own[:, t] + _ways(forward[:, t - 1], skips).logsumexp(0)
-    rows = torch.arange(batch, device=scores.device)
-    final = forward[rows, lengths - 1]
-    places = torch.stack([2 * sizes, (2 * sizes - 1).clamp_min(0)], 1)
-    ends = final.gather(1, places)
-    ends[:, 1] = ends[:, 1].masked_fill(sizes == 0, -torch.inf)
-    value = ends.logsumexp(1)
-    share = (ends - torch.where(value > -torch.inf, value, 0.0)[:, None]).exp()
-    start = torch.zeros_like(final).scatter_add_(1, places, share)
-    mean, here = torch.zeros_like(scores), torch.zeros_like(start)
-    for t in range(most - 1, -1, -1):
-        here = torch.where((lengths == t + 1)[:, None], start, here)
-        mean[:, t].scatter_add_(1, line, here)
-        if t:
-            ways = _ways(forward[:, t - 1], skips)
-            top = ways.amax(0)
-            weight = (ways - torch.where(top > -torch.inf, top, 0.0)).exp_()
-            weight = weight / weight.sum(0).clamp_min(torch.finfo(weight.dtype).tiny) * here
-            here = weight[0].clone()
-            here[:, :-1] += weight[1, :, 1:]
-            here[:, :-2] += weight[2, :, 2:]
-    return value, mean.clamp_(max=1.0)
-
-
-def _ways(before: Tensor, skips: Tensor) -> Tensor:
-    """(3, B, states): the messages of staying, going on and passing over a blank."""
-    step, skip = (torch.full_like(before, -torch.inf) for _ in range(2))
-    step[:, 1:] = before[:, :-1]
-    skip[:, 2:] = before[:, :-2]
-    return torch.stack([before, step, skip.masked_fill(~skips, -torch.inf)])

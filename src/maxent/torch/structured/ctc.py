@@ -9,8 +9,9 @@ targets : (B, S) integers, none of them the blank; what lies behind their ends i
 lengths : (B,) integers from 1 to T, or a mask (B, T); None for T.
 target_lengths : (B,) integers from 0 to S, or a mask (B, S); None for S.
 
-Sums are in float64. CPU tensors are read by compiled programmes, CUDA tensors take batched torch
-operations; the best and the sparse alignments are found on the CPU.
+Sums are in float64. CPU tensors are read by compiled programmes, CUDA tensors by Triton kernels (of
+targets over 2047 labels, or without Triton, by batched torch operations); results are the same in
+every run. The best and the sparse alignments are found on the CPU.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from __future__ import annotations
 import torch
 from maxent.torch.maps.functional import sparsemax
 from maxent.torch.maps.losses import check_reduction
-from maxent.torch.structured._ctc import Best, Sparse, Sums, Target, supports
+from maxent.torch.structured._ctc import Best, Loss, Sparse, Sums, Target, supports
 from maxent.torch.structured._lengths import check_lengths, described
 from torch import Tensor
 
@@ -62,14 +63,11 @@ def ctc_loss(
     tensor(1.3333)
     """
     check_reduction(reduction)
-    given = _prepared(scores, targets, lengths, target_lengths, blank, zero_infinity)
-    value, _ = Sums.apply(*given, blank)
-    inside = _inside(given[0], given[2])
-    total = torch.where(inside, given[0].logsumexp(2), 0.0).sum(1)
-    loss = total - value
+    _, *given = _prepared(scores, targets, lengths, target_lengths, blank, zero_infinity)
+    loss, _ = Loss.apply(scores.to(_type(scores)), *given, blank)
     if zero_infinity:
-        loss = torch.where(value > -torch.inf, loss, 0.0)
-    return _reduced(loss, given[3], reduction).to(_type(scores))
+        loss = torch.where(loss == torch.inf, 0.0, loss)
+    return _reduced(loss, given[2], reduction).to(_type(scores))
 
 
 def ctc_log_partition(
@@ -300,7 +298,7 @@ def _prepared(
     blank: int,
     lacking: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Checked scores in float64, targets, and the lengths of both."""
+    """Checked scores in float64, targets without what lies behind, and the lengths of both."""
     if not isinstance(scores, Tensor) or not scores.is_floating_point():
         raise TypeError(f"scores must be a tensor of floats, got {described(scores)}")
     if scores.ndim != 3 or 0 in scores.shape[1:]:
