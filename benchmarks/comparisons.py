@@ -29,7 +29,7 @@ PARTS = {  # part of the library -> its suites
     ),
     "tagging and max-margin networks": ("tagging", "max_margin"),
     "more rows than memory": ("scale", "dask_learning", "species_cluster"),
-    "GPU: maps and losses": ("gpu", "gpu_host", "gpu_chains"),
+    "GPU: maps, losses, structures": ("gpu", "gpu_host", "gpu_chains", "gpu_structures"),
     "GPU: language-model head": ("gpu_head", "gpu_head_shapes"),
     "GPU: attention": ("gpu_attention", "gpu_decoding"),
     "start-up, tuning and app": ("startup", "tuning", "app"),
@@ -106,9 +106,9 @@ def times(ratio: float) -> str:
 
 def comparisons(suite: str) -> list[Comparison]:
     """All times of a suite that stand beside one of a peer."""
-    special = {"gpu": _gpu, "gpu_host": _gpu_host, "gpu_chains": _gpu_chains, "gpu_head": _gpu_head}
+    special = {"gpu": _gpu, "gpu_host": _gpu_host, "gpu_chains": _gpu_methods, "gpu_head": _gpu_head}
     special |= {"gpu_attention": _gpu_attention, "gpu_decoding": _gpu_decoding}
-    special |= {"gpu_head_shapes": _gpu_head}
+    special |= {"gpu_head_shapes": _gpu_head, "gpu_structures": _gpu_methods}
     return list(special.get(suite, _usual)(suite))
 
 
@@ -153,7 +153,7 @@ def _gpu_host(suite: str) -> Iterator[Comparison]:
         )
 
 
-def _gpu_chains(suite: str) -> Iterator[Comparison]:
+def _gpu_methods(suite: str) -> Iterator[Comparison]:
     rows = read(suite)
     ours = {row["what"]: number(row["ms"]) / 1000 for row in rows if row["method"] == "maxent"}
     for row in rows:

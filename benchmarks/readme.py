@@ -17,6 +17,7 @@ ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 PAGE = "docs/benchmarks.md"
 GUIDES = {  # page -> its tables: suites, csv files of experiments, and those of _SUMMARIES
+    "docs/structured.md": ("gpu_structures",),
     "docs/structured/chains.md": ("structured_chains", "gpu_chains"),
     "docs/structured/ranking.md": ("structured_ranking",),
     "docs/structured/segments.md": ("structured_segments",),
@@ -65,7 +66,7 @@ LINES = {
     ),
     "sparse losses, classifiers and layers, on CPU and GPU": (
         *("sparse maps, layers, losses, attention", "regression and classifiers"),
-        *("more rows than memory", "GPU: maps and losses", "GPU: language-model head"),
+        *("more rows than memory", "GPU: maps, losses, structures", "GPU: language-model head"),
         "GPU: attention",
     ),
     "chains, trees, ranking, transport and tagging": (

@@ -2,9 +2,9 @@
 
 Rows are (B, n, n, labels), lengths (B,), ``kind`` says which trees: projective with a "single" or
 "multi" root, or "binary". CPU tensors go to the compiled charts of ``maxent.structured``. On CUDA
-log-partitions, marginals and their derivatives are computed on the device; searches and projections
-take a round trip. Scores that leave no tree are refused, but on CUDA, where looking would wait for
-the device, log-partition and marginals of such a tree are NaN.
+log-partitions and marginals have Triton kernels, their derivatives are torch operations; searches
+and projections take a round trip. Scores that leave no tree are refused, but on CUDA, where looking
+would wait for the device, log-partition and marginals of such a tree are NaN.
 """
 
 from __future__ import annotations

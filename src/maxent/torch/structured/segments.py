@@ -14,7 +14,7 @@ The segment of label c from s up to, not including, e after one with label a sco
 ``transitions[a, c]``.
 Nothing of size T K C is ever written: sums take O(T C (K + C)) time and O(T C + K C) room, in
 float64 whatever the scores are. A score of -inf forbids. CPU tensors are read by the compiled
-programmes of ``maxent.structured.segments``; CUDA tensors take batched torch operations.
+programmes of ``maxent.structured.segments``, CUDA tensors by Triton kernels.
 """
 
 from __future__ import annotations
