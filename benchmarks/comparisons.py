@@ -106,9 +106,10 @@ def times(ratio: float) -> str:
 
 def comparisons(suite: str) -> list[Comparison]:
     """All times of a suite that stand beside one of a peer."""
-    special = {"gpu": _gpu, "gpu_host": _gpu_host, "gpu_chains": _gpu_methods, "gpu_head": _gpu_head}
+    special = {"gpu": _gpu, "gpu_host": _gpu_host, "gpu_head": _gpu_head}
     special |= {"gpu_attention": _gpu_attention, "gpu_decoding": _gpu_decoding}
-    special |= {"gpu_head_shapes": _gpu_head, "gpu_structures": _gpu_methods}
+    special |= {"gpu_head_shapes": _gpu_head}
+    special |= {"gpu_chains": _gpu_methods, "gpu_structures": _gpu_methods}
     return list(special.get(suite, _usual)(suite))
 
 

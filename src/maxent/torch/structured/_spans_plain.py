@@ -1,7 +1,7 @@
 """Inside sums of projective and of constituency trees in plain batched torch operations.
 
-What derivatives on CUDA take, and third ones everywhere: sums that autograd follows, in float64. All
-spans of one width advance together, so that n nodes take n steps.
+What derivatives on CUDA take, and third ones everywhere: sums that autograd follows, in float64.
+All spans of one width advance together, so that n nodes take n steps.
 """
 
 from __future__ import annotations
