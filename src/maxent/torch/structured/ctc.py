@@ -9,9 +9,10 @@ targets : (B, S) integers, none of them the blank; what lies behind their ends i
 lengths : (B,) integers from 1 to T, or a mask (B, T); None for T.
 target_lengths : (B,) integers from 0 to S, or a mask (B, S); None for S.
 
-Sums are in float64. CPU tensors are read by compiled programmes, CUDA tensors by Triton kernels (of
-targets over 2047 labels, or without Triton, by batched torch operations); results are the same in
-every run. The best and the sparse alignments are found on the CPU.
+Sums are in float64. CPU tensors are read by compiled programmes, CUDA tensors by Triton kernels,
+both with the same results in every run; targets of more than 2047 labels on CUDA, and machines
+without numba or Triton, take batched torch operations. The best and the sparse alignments are found
+on the CPU.
 """
 
 from __future__ import annotations
