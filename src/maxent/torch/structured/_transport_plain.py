@@ -112,11 +112,16 @@ def _newton(
         moved = going & lower
         if not bool(moved.any()):
             break
-        shorter = (2 * damping / length.clamp(min=1e-12)).clamp(max=1.0)
-        damping = torch.where(moved, torch.where(length == 1, damping / 4, shorter), damping)
+        damping = next_damping(damping, length, moved)
         g = torch.where(lower[:, None], trial, g)
         value, p, excess, size = at(g)
     return p
+
+
+def next_damping(damping: Tensor, length: Tensor, moved: Tensor) -> Tensor:
+    """Less after whole steps, more after shorter ones, the same where nothing moved."""
+    more = (2 * damping / length.clamp(min=1e-12)).clamp(max=1.0)
+    return torch.where(moved, torch.where(length == 1, damping / 4, more), damping)
 
 
 def _solve(p: Tensor, rhs: Tensor, kl: bool, ground: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 from maxent.torch.maps._dispatch import compiled
 from maxent.torch.structured._marginal_penalties import KullbackLeibler, MarginalPenalty, Squared
+from maxent.torch.structured._transport_plain import next_damping
 from maxent.torch.structured._unbalanced_interior import Interior
 from maxent.torch.structured._unbalanced_system import System
 from torch import Tensor
@@ -219,10 +220,9 @@ class _Dual:
             moved = going & lower
             if not bool(moved.any()):
                 break
-            shorter = (2 * damping / length.clamp(min=1e-12)).clamp(max=1.0)
             far = torch.where(length == 1, 4 * radius, length * step.abs().amax(1))
             radius = torch.where(moved, torch.minimum(far, 4 * radius), radius)
-            damping = torch.where(moved, torch.where(length == 1, damping / 4, shorter), damping)
+            damping = next_damping(damping, length, moved)
             g = torch.where(moved[:, None], trial, g)
             before = size
             # what did not go has not moved either
