@@ -237,16 +237,20 @@ def test_inputs_are_neither_changed_nor_returned(entropy, size, dtype):
 
 
 SEARCHES = (mx.Renyi, mx.PairwiseHinge)  # of Python, row by row
-PLAIN = (mx.Simplex, mx.Cube, mx.NonNegative, mx.Euclidean)
+# whose projections are made of many vertices, by an active set
+HULLS = (mx.Alignment, mx.Arborescence, mx.Chain, mx.ConstituencyTree, mx.ProjectiveTree, mx.Tree)
 THREADED = [(e, d) for e, d in CASES if rows_of(e) == 3]
 
 
 def many(entropy, size, monkeypatch):
-    """As many rows as are cut into four blocks; where a row is dear, blocks are smaller."""
+    """As many rows as are cut into four blocks; smaller ones where a row takes long.
+
+    Elsewhere small blocks would be done before a second thread has begun.
+    """
     block = threads._BLOCK
     if isinstance(entropy, SEARCHES) or isinstance(getattr(entropy, "entropy", None), SEARCHES):
         block = 1 << 5
-    elif isinstance(entropy, mx.SeparableEntropy) or not isinstance(entropy.domain, PLAIN):
+    elif isinstance(entropy, mx.SquaredNorm) and isinstance(entropy.domain, HULLS):
         block = 1 << 7
     monkeypatch.setattr(threads, "_BLOCK", block)
     monkeypatch.setattr(threads, "_SMALL", 4 * block)
