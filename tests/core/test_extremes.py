@@ -9,6 +9,7 @@ import pytest
 
 import maxent as mx
 from catalogue import ENTROPIES
+from maxent._support import threads
 
 YOUNGIZED = [e for e, _ in ENTROPIES if isinstance(e, mx.Youngized)]
 # where exp(theta) is part of Omega*, most of the scores here are beyond its largest
@@ -235,21 +236,32 @@ def test_inputs_are_neither_changed_nor_returned(entropy, size, dtype):
         assert not np.shares_memory(result, v)
 
 
-# structures and searches row by row: fewer rows
-SLOW = (mx.Renyi, mx.PairwiseHinge)
+SEARCHES = (mx.Renyi, mx.PairwiseHinge)  # of Python, row by row
+# whose projections are made of many vertices, by an active set
+HULLS = (mx.Alignment, mx.Arborescence, mx.Chain, mx.ConstituencyTree, mx.ProjectiveTree, mx.Tree)
 THREADED = [(e, d) for e, d in CASES if rows_of(e) == 3]
 
 
-def many(entropy, size):
-    slow = isinstance(entropy, SLOW) or isinstance(getattr(entropy, "entropy", None), SLOW)
-    structured = isinstance(entropy, mx.SquaredNorm) and size == 14
-    rows = 30 if slow or structured else (1 << 16) // size
+def many(entropy, size, monkeypatch):
+    """As many rows as are cut into four blocks; smaller ones where a row takes long.
+
+    Elsewhere small blocks would be done before a second thread has begun.
+    """
+    block = threads._BLOCK
+    if isinstance(entropy, SEARCHES) or isinstance(getattr(entropy, "entropy", None), SEARCHES):
+        block = 1 << 5
+    elif isinstance(entropy, mx.SquaredNorm) and isinstance(entropy.domain, HULLS):
+        block = 1 << 7
+    monkeypatch.setattr(threads, "_BLOCK", block)
+    monkeypatch.setattr(threads, "_SMALL", 4 * block)
+    rows = -(-threads._SMALL // size)
+    assert len(threads.blocks(rows, size)) == 4
     return np.random.default_rng(5).normal(size=(rows, size))
 
 
 @pytest.mark.parametrize(("entropy", "size"), THREADED, ids=lambda x: repr(x)[:60])
 def test_number_of_threads_changes_nothing(entropy, size, monkeypatch, kernels_alone):
-    theta = many(entropy, size)
+    theta = many(entropy, size, monkeypatch)
     monkeypatch.setenv("MAXENT_NUM_THREADS", "1")
     values, p = entropy.conjugate(theta)
     monkeypatch.setenv("MAXENT_NUM_THREADS", "2")

@@ -90,7 +90,8 @@ class Alignment(StructuredDomain):
         """Where each row begins, and its n and m."""
         count = len(rows)
         # arrays of their own: for lengths that cannot be written kernels would be compiled again
-        ns, ms = (np.array(np.broadcast_to(x, count), np.int64) for x in self._lengths(count))
+        ns, ms = np.empty((2, count), np.int64)
+        ns[:], ms[:] = self._lengths(count)
         ragged = isinstance(rows, Ragged)
         starts = rows.offsets[:-1] if ragged else np.arange(count) * rows.shape[1]
         sizes = np.diff(rows.offsets) if ragged else np.full(count, rows.shape[1])
@@ -177,7 +178,8 @@ class Alignment(StructuredDomain):
 
         out, log_partition = np.empty_like(flat(theta)), np.empty(len(theta))
         starts, ns, ms = self._shapes(theta)
-        sizes = np.unique(np.column_stack([ns, ms]), axis=0)
+        sizes = np.column_stack([ns, ms])
+        sizes = np.unique(sizes, axis=0) if self.ragged else sizes[:1]
         if not spared(softmax_rows, out.size, _DIAGONAL * int(sizes.sum()) + out.size // 5):
             self._over_rows(softmax_rows, theta, out, log_partition)
             return log_partition, _cut(out, theta)
