@@ -137,7 +137,7 @@ _clock = 0.0
 def pytest_runtestloop() -> None:
     """What was imported up to here belongs to no test, and stays: nobody looks for garbage in it.
 
-    Python would walk through all modules and items over and over, 6 % of the time of small tests.
+    Python would walk through all modules and items over and over, between small tests.
     """
     global _clock
     gc.collect()

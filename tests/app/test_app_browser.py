@@ -354,9 +354,8 @@ def test_where_maps_are_drawn(study, tab):
         page.get_by_role("button", name="Fit", exact=True).click()
         page.get_by_role("button", name="See the result").click()
         page.locator("summary", has_text="Map this model on other layers").click()
-        inside = page.locator(
-            ".chosen", has_text="Maps inside"
-        )  # further maps are cut as the first
+        # further maps are cut as the first
+        inside = page.locator(".chosen", has_text="Maps inside")
         inside.locator("code", has_text=re.compile(r"^north\.geojson$")).wait_for()
         with rasterio.open(study / "cut" / "maps" / "cloglog.tif") as raster:
             rows, _ = np.nonzero(raster.read_masks(1))
