@@ -76,8 +76,8 @@ web/node_modules: web/package-lock.json
 test: $(VENV)/.dev web/node_modules  ## the whole suite
 	$(BIN)/python $(PYTEST)
 
-test-fast: $(VENV)/.dev web/node_modules  ## every module, without the tests that take long
-	$(BIN)/python $(PYTEST) -m "not slow"
+test-fast: $(VENV)/.dev web/node_modules  ## every test that is not slow, with a few of its parameter sets
+	$(BIN)/python $(PYTEST) -m "not slow" --few 3
 
 slow: $(VENV)/.dev web/node_modules  ## the whole suite; tests/slow.txt learns which tests take long
 	$(BIN)/python $(PYTEST) --write-slow

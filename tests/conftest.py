@@ -14,11 +14,19 @@ from pathlib import Path
 
 import pytest
 
-from tools import draw_nothing, needs, needs_program, renewed
+from tools import (
+    draw_nothing,
+    is_slow,
+    needs,
+    needs_program,
+    renewed,
+    shared_name,
+    spread,
+)
 
 collect_ignore = ["project/user_code.py"]  # for type checkers alone
 
-# CPU seconds and name of each test that takes long, by `make slow`
+# CPU seconds and name of each test and each shared fixture that takes long, by `make slow`
 SLOW = Path(__file__).with_name("slow.txt")
 
 # two workers share the cores: threads of the linear algebra, which is not ours to test, only wait
@@ -96,22 +104,42 @@ def pytest_configure() -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """One that writes down which tests take long."""
     parser.addoption("--write-slow", action="store_true", help=f"renew {SLOW.name} for what runs")
+    parser.addoption(
+        "--few",
+        type=int,
+        metavar="N",
+        help="of each test at most N parameter sets that are not slow",
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests known to be slow; their files come first, the longest one at the head."""
     seconds = _known_costs()
-    load: Counter[Path] = Counter()
+    load: Counter[str] = Counter()
+    for name, cost in seconds.items():
+        load[name.split("::")[0]] += cost
     for item in items:
-        if item.nodeid in seconds:
+        if is_slow(item.nodeid, getattr(item, "fixturenames", ()), seconds):
             item.add_marker(pytest.mark.slow)
-            load[item.path] += seconds[item.nodeid]
-    items.sort(key=lambda item: -load[item.path])
+    items.sort(key=lambda item: -load[item.nodeid.split("::")[0]])
+    if few := config.getoption("--few"):
+        _keep_few(config, items, few)
+
+
+def _keep_few(config: pytest.Config, items: list[pytest.Item], few: int) -> None:
+    """Leave out parameter sets of tests that have many; slow ones are not counted."""
+    sets: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("slow") is None:
+            sets.setdefault(item.nodeid.split("[")[0], []).append(item)
+    out = {item for of_one in sets.values() for item in set(of_one) - set(spread(of_one, few))}
+    config.hook.pytest_deselected(items=[item for item in items if item in out])
+    items[:] = [item for item in items if item not in out]
 
 
 def _known_costs() -> dict[str, float]:
-    """CPU seconds of the tests in slow.txt."""
+    """CPU seconds of the tests and of the shared fixtures in slow.txt."""
     lines = (line.split(" ", 1) for line in SLOW.read_text().splitlines())
     return {name: float(seconds) for seconds, name in lines}
 
@@ -131,6 +159,17 @@ def _cpu_seconds() -> float:
 
 
 _clock = 0.0
+_shared: Counter[str] = Counter()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef, request: pytest.FixtureRequest):
+    """What several tests share belongs to none of them, and is counted under its own name."""
+    begin = _cpu_seconds()
+    result = yield
+    if fixturedef.scope != "function":
+        _shared[shared_name(fixturedef.baseid, fixturedef.argname)] += _cpu_seconds() - begin
+    return result
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -152,18 +191,30 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo):
     global _clock
     report = yield
     now = _cpu_seconds()
-    report.cpu_seconds, _clock = now - _clock, now
+    report.cpu_seconds, _clock = now - _clock - _shared.total(), now
+    report.shared_cpu_seconds = dict(_shared)
+    _shared.clear()
     return report
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Add up set-up, call and tear-down, of all workers."""
     _costs[report.nodeid] += getattr(report, "cpu_seconds", 0.0)  # a worker that crashed has none
+    for name, seconds in getattr(report, "shared_cpu_seconds", {}).items():
+        _costs[name] = max(_costs[name], seconds)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the tests that took long, where that was asked for; not in a worker."""
-    if session.config.getoption("--write-slow") and not hasattr(session.config, "workerinput"):
+    """Write the tests that took long, where that was asked for; a worker says what it left out."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = sorted(_left_out)
+    elif session.config.getoption("--write-slow"):
         found = renewed(_known_costs(), dict(_costs), _left_out)
         lines = [f"{t:.2f} {name}" for name, t in sorted(found.items())]
         SLOW.write_text("\n".join(lines) + "\n")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error) -> None:
+    """What a worker left out; one that crashed says nothing."""
+    _left_out.update(getattr(node, "workeroutput", {}).get("left_out", ()))

@@ -8,11 +8,13 @@ import importlib.metadata
 import os
 import shutil
 import sys
-from pathlib import Path
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
 
 import pytest
 
 LONG = 0.06  # CPU seconds of a test that takes long
+SHARED_LONG = 1.0  # and of a fixture of several tests, which take long with it
 
 
 def needs(module: str):
@@ -83,20 +85,47 @@ def lacking(reason: str) -> None:
     pytest.skip(reason, allow_module_level=True)
 
 
+def shared_name(place: str, fixture: str) -> str:
+    """Of a fixture that several tests share, among the names of tests."""
+    return f"{place}::@{fixture}"
+
+
+def is_slow(test: str, fixtures: Iterable[str], known: dict[str, float]) -> bool:
+    """Whether the test or a fixture it shares is known to take long."""
+    folders = [str(place) for place in PurePosixPath(test.split("::")[0]).parents]
+    places = [test.split("::")[0], *folders]
+    shared = (shared_name(place, fixture) for fixture in fixtures for place in places)
+    return test in known or any(name in known for name in shared)
+
+
 def long_tests(costs: dict[str, float]) -> dict[str, float]:
-    """Those that take long; of a file that has no others, the cheapest stays with the fast ones."""
+    """Tests and shared fixtures that take long; of each file the cheapest test stays fast."""
+    tests = {name: t for name, t in costs.items() if "::@" not in name}
     cheapest: dict[str, str] = {}
-    for name in sorted(costs, key=costs.__getitem__):
+    for name in sorted(tests, key=tests.__getitem__):
         cheapest.setdefault(name.split("::")[0], name)
     kept = set(cheapest.values())
-    return {name: t for name, t in costs.items() if t >= LONG and name not in kept}
+    long = {name: t for name, t in tests.items() if t >= LONG and name not in kept}
+    shared = costs.keys() - tests.keys()
+    return long | {name: costs[name] for name in shared if costs[name] >= SHARED_LONG}
 
 
 def renewed(
     known: dict[str, float], costs: dict[str, float], left_out: set[str]
 ) -> dict[str, float]:
-    """The slow tests after a run: of files that did not run, and of tests left out, as before."""
+    """The slow tests after a run: of files that did not run, and of tests left out, as before.
+
+    So are fixtures that nobody asked for in a run of some tests.
+    """
     files = {name.split("::")[0] for name in costs}
-    before = {name: t for name, t in known.items() if name in left_out and name not in costs}
+    apart = {name for name in known if name in left_out or (left_out and "::@" in name)}
+    before = {name: t for name, t in known.items() if name in apart - costs.keys()}
     elsewhere = {name: t for name, t in known.items() if name.split("::")[0] not in files}
     return elsewhere | long_tests({**before, **costs})
+
+
+def spread(things: list, few: int) -> list:
+    """At most so many of them, evenly over the whole."""
+    if len(things) <= few:
+        return things
+    return [things[(2 * i + 1) * len(things) // (2 * few)] for i in range(few)]
