@@ -215,7 +215,7 @@ def test_malformed_lines_are_named_by_all_commands(run, model, tmp_path):
     ("options", "message"),
     [
         (("--l1", 1, "--l2", 1), "not both"),
-        (("--l2", 0), "--l2 must be > 0"),
+        (("--l2", 0), "--l2 must be a finite number > 0"),
         (("--choose", "--l2", 1), "leave --l1 and --l2 out"),
         (("--choose", "--loss", "sparsemap"), "for the losses crf and hinge, got sparsemap"),
         (("--choose", "--memory", "2GB"), "--choose needs all sequences in memory"),
@@ -227,7 +227,9 @@ def test_malformed_lines_are_named_by_all_commands(run, model, tmp_path):
         (("--label-column", "UPOS"), "names in CoNLL-U alone; got 'UPOS'"),
         (("--c2", 1, "--l2", 1), "give --l2 or --c2, not both"),
         (("--c1", 1, "--C", 1), "give --c1 or --C, not both"),
-        (("--C", 0), "--C must be > 0"),
+        (("--C", 0), "--C must be a finite number > 0"),
+        (("--c2", "inf"), "--c2 must be a finite number > 0, got inf"),
+        (("--dev", "absent.txt", "--quiet"), "--dev shows a score, and --quiet shows none"),
         (("--choose", "--c1", 1), "leave --c1 out"),
         (("-t", "absent"), "no such file, and no template"),
         (("--hash-bits", 40), "30"),
@@ -410,6 +412,7 @@ def test_columns_by_name_and_features_as_attributes(run, treebank, tmp_path):
         (("--label-column", "POS"), "takes a number, or one of ID, FORM"),
         (("--label-column", "XPOS"), "all labels are '_'"),
         (("--label-column", "FORM"), "the labels are FORM: give other --columns"),
+        (("--label-column", "ID"), "it numbers the words, and is no label"),
     ):
         result = CliRunner().invoke(
             cli.main, ["tag", "train", str(treebank), "-m", str(model), "--overwrite"]
@@ -417,6 +420,24 @@ def test_columns_by_name_and_features_as_attributes(run, treebank, tmp_path):
         )  # fmt: skip
         assert result.exit_code in (1, 2)
         assert message in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_numbers_of_a_template_are_told(run, treebank, tmp_path):
+    model, template = tmp_path / "m.json", tmp_path / "template.txt"
+    template.write_text("w=%x[0,0]\n")
+    result = run("train", treebank, "-m", model, "-t", template)
+    assert "column 0 of the template is FORM" in result.stderr
+    assert load_tagger(model).columns == (1,)
+    template.write_text("w=%x[0,0]\nlemma=%x[0,LEMMA]\n")
+    result = run("train", treebank, "-m", model, "-t", template, "--overwrite", code=2)
+    assert "calls columns by numbers and by names" in " ".join(result.stderr.split())
+
+
+def test_probabilities_do_not_take_the_place_of_labels(run, treebank, tmp_path):
+    model = tmp_path / "m.json"
+    run("train", treebank, "-m", model, "--label-column", "MISC", "-q")
+    result = run("predict", model, treebank, "--proba", code=2)
+    assert "writes to MISC, where this model has its labels" in result.stderr.replace("│", " ")
 
 
 def test_words_without_a_label_are_refused(run, treebank, tmp_path):
@@ -429,7 +450,7 @@ def test_words_without_a_label_are_refused(run, treebank, tmp_path):
 def test_the_format_can_be_told(run, treebank, tmp_path):
     model = tmp_path / "m.json"
     result = run("train", treebank, "-m", model, "--format", "columns", code=1)
-    assert "line 1 begins with #: if that is a comment, give --comments" in result.stderr
+    assert "line 1 begins with #: if that is a comment, `tag train --comments`" in result.stderr
     bare = tmp_path / "bare.txt"
     bare.write_text(without(CONLLU, 0).replace("# ", "#"))
     run("train", bare, "-m", model, "--format", "conllu", code=1)
@@ -483,6 +504,20 @@ def test_a_development_set_is_scored_while_training(run, train, tmp_path):
     np.testing.assert_array_equal(*weights)  # nothing is learned from it
 
 
+def test_a_development_set_with_labels_of_its_own(run, train, tmp_path):
+    dev = tmp_path / "dev.txt"
+    dev.write_text("The DT B-NP\ncat NN I-XP\n")
+    result = run("train", train, "-m", tmp_path / "m.json", "--dev", dev)
+    assert "training did not have I-XP: 1 tokens, counted as wrong" in result.stderr
+
+
+def test_a_development_set_is_scored_for_programs(train, tmp_path):
+    arguments = ["tag", "train", str(train), "-m", str(tmp_path / "m.json"), "--dev", str(train)]
+    result = CliRunner().invoke(cli.main, ["--json", *arguments, "--quiet"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["result"]["dev"] == {"score": "f1", "value": 1.0}
+
+
 def test_a_fit_stops_when_its_objective_has_settled(run, train, tmp_path):
     model = tmp_path / "m.json"
     options = ("-m", model, "--overwrite", "--l2", 1e-4, "--tol", 0, "--delta")
@@ -500,6 +535,25 @@ def test_tabs_stay_tabs(run, tmp_path):
     path.write_text("the\tD\ncat\tN\n\n")
     run("train", path, "-m", tmp_path / "m.json", "-q")
     assert run("predict", tmp_path / "m.json", path).stdout == "the\tD\tD\ncat\tN\tN\n\n"
+
+
+def test_ends_of_lines_and_packing_stay(run, model, upos, treebank, train, tmp_path):
+    for tagger, file, text in ((model, train, train.read_text()), (upos, treebank, CONLLU)):
+        windows, out = tmp_path / "windows.txt", tmp_path / "out.txt.gz"
+        windows.write_bytes(text.replace("\n", "\r\n").encode())
+        run("predict", tagger, windows, "-o", out, "--overwrite")
+        plain = run("predict", tagger, file).stdout
+        assert gzip.decompress(out.read_bytes()).decode() == plain.replace("\n", "\r\n")
+
+
+def test_columns_of_a_pipe_are_a_guess(run, model, train, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(train.read_bytes()))
+    writer.start()
+    result = run("predict", model, pipe)
+    writer.join()
+    assert "is no plain file: a space between columns, or tabs around one" in result.stderr
 
 
 def test_a_pipe_is_read_once(run, train, treebank, tmp_path):

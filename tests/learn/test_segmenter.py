@@ -106,3 +106,31 @@ def test_bad_labels_are_refused():
         SegmentClassifier().fit(X, [["a", None, "b"], ["a", "b"]])
     with pytest.raises(ValueError, match="labels of shape"):
         SegmentClassifier().fit(X, [["a", "b"], ["a", "b"]])
+    with pytest.raises(ValueError, match="the type O"):
+        SegmentClassifier().fit(X, [["B-O", "I-O", "O"], ["B-X", "O"]])
+    with pytest.raises(ValueError, match="texts and numbers"):
+        SegmentClassifier().fit(X, [["a", "b", "b"], [1, 2]])
+    with pytest.raises(ValueError, match="texts and numbers"):
+        SegmentClassifier().fit(X, [["a", 1, "b"], ["a", "b"]])
+
+
+def test_sequences_without_positions():
+    X, y = _runs(np.random.default_rng(4), 6)
+    model = SegmentClassifier(potential=0.1).fit(X, y)
+    some = [X[0], X[1][:0], X[2]]
+    for name in ("predict", "predict_segments", "predict_proba"):
+        found, alone = getattr(model, name)(some), getattr(model, name)([X[0], X[2]])
+        assert len(found[1]) == 0
+        for a, b in zip((found[0], found[2]), alone, strict=True):
+            np.testing.assert_array_equal(a, b)
+    assert model.predict_proba(some)[1].shape == (0, len(model.classes_))
+    assert model.score(some, [y[0], [], y[2]]) == model.score([X[0], X[2]], [y[0], y[2]])
+    with pytest.raises(ValueError, match="no label to score"):
+        model.score([X[0][:0]], [[]])
+
+
+def test_phrases_of_another_scheme_are_scored_as_what_they_are():
+    X = [np.eye(3), np.eye(3)[:2]]
+    model = SegmentClassifier(potential=1e-3).fit(X, [["B-A", "I-A", "O"], ["B-A", "I-A"]])
+    assert model.predict(X)[0].tolist() == ["B-A", "I-A", "O"]
+    assert model.score(X, [["I-A", "I-A", "O"], ["B-A", "E-A"]]) == 1.0

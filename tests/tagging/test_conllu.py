@@ -160,3 +160,22 @@ def test_spans_are_the_words_of_the_file(path):
 def test_comments_that_are_read_as_tokens_are_told(path):
     with pytest.raises(ValueError, match=r"line 1 begins with #.*comments=True"):
         read_conll(path)
+
+
+def test_white_space_that_is_a_word(tmp_path):
+    path = tmp_path / "some.conllu"
+    path.write_text(TEXT.replace("\tnos\t", "\t\u3000\t"))
+    read = read_conllu(path)
+    assert [s.column("FORM") for s in read if s.places] == [
+        ["vamos", "\u3000", *WORDS[0][2:]],
+        WORDS[1],
+    ]
+    write_conllu(read, tmp_path / "copy.conllu")
+    assert (tmp_path / "copy.conllu").read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("value", [1, None, "", "a\tb"])
+def test_what_cannot_stand_in_a_column(path, value):
+    sentence = read_conllu(path)[0]
+    with pytest.raises(ValueError, match="cannot stand in a column: give a text"):
+        sentence.with_column("UPOS", [value] * len(sentence.places))

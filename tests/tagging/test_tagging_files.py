@@ -24,6 +24,7 @@ from maxent.tagging import (
         ("\ufeffa b\n", [[("a", "b")]]),
         ("a\u00a0b x\n", [[("a\u00a0b", "x")]]),  # no white space but the blank separates
         ("# x\n", [[("#", "x")]]),
+        ("\u00a0\tx\n\u2028\ty\n", [[("\u00a0", "x"), ("\u2028", "y")]]),  # words, not blank lines
     ],
 )
 def test_columns_of_lines(tmp_path, content, expected):

@@ -65,10 +65,13 @@ def layout_of(
         label_column = "UPOS"
         notes.append("the labels are UPOS (--label-column takes others)")
     label = _column(label_column or "-1", width, names, "--label-column")
+    if names and label == 0:
+        raise typer.BadParameter("--label-column is the ID: it numbers the words, and is no label")
     lines = _lines_of(template)
     if columns is not None:
         used = _columns(columns, width, names, label)
     elif names:
+        notes += _told_numbers(lines)
         used = _named(lines, label) or (_other_than(label, "FORM"),)
     else:
         used = tuple(c for c in range(width) if c != label)
@@ -81,6 +84,20 @@ def layout_of(
         )
     notes += [] if guessed is None else [guessed]
     return Layout(form, chosen, used, label, width, comments), notes
+
+
+def _told_numbers(lines: Sequence[str] | None) -> list[str]:
+    """What the numbers of a template for CoNLL-U are taken for."""
+    from maxent.tagging.template import counts_columns, names_of_columns
+
+    if lines is None or not counts_columns(lines):
+        return []
+    if names_of_columns(lines):
+        raise typer.BadParameter(
+            "the template calls columns by numbers and by names: name them all, as in "
+            "%x[0,FORM], or say what 0, 1 ... are with --columns"
+        )
+    return ["column 0 of the template is FORM (--columns takes others)"]
 
 
 def _other_than(label: int, name: str) -> int:
@@ -131,6 +148,7 @@ def _columns(text: str, width: int, names: Sequence[str], label: int) -> tuple[i
 def _lines_of(template: str | None) -> list[str] | None:
     """The lines of a template's file; None where it is none."""
     from maxent.tagging import TEMPLATES
+    from maxent.tagging.template import lines_of
 
     if template is None or (template in TEMPLATES and not Path(template).exists()):
         return None
@@ -139,7 +157,7 @@ def _lines_of(template: str | None) -> list[str] | None:
             f"--template {template}: no such file, and no template of that name "
             f"({', '.join(TEMPLATES)})"
         )
-    return Path(template).read_text("utf-8").splitlines()
+    return lines_of(Path(template))
 
 
 def _template(

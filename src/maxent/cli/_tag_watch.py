@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,6 +36,10 @@ class Development:
         self._made: Any = None
         self._template, self._sentences, self._labels = template, sentences, labels
 
+    def unseen(self, model: Any) -> list[str]:
+        """A note about labels that the model does not know."""
+        return unseen_labels(self._labels, model.classes_.tolist())
+
     def score(self, model: Any) -> tuple[str, float]:
         """The name of the score, F1 of phrases or accuracy of tokens, and its value."""
         from maxent.tagging.conll import are_phrase_tags, phrase_scores
@@ -49,6 +53,16 @@ class Development:
         right = sum(a == b for x, y in zip(self._labels, predicted, strict=True)
                     for a, b in zip(x, y, strict=True))  # fmt: skip
         return "accuracy", right / sum(map(len, self._labels))
+
+
+def unseen_labels(labels: Sequence[Sequence[str]], known: Sequence[str]) -> list[str]:
+    """A note about labels that training did not have."""
+    given = Counter(label for tags in labels for label in tags)
+    unseen = sorted(given.keys() - set(known))
+    if not unseen:
+        return []
+    count = sum(given[label] for label in unseen)
+    return [f"training did not have {', '.join(unseen)}: {count} tokens, counted as wrong"]
 
 
 class Watch:

@@ -20,7 +20,7 @@ from maxent.cli._memory import peak_memory
 from maxent.cli._screen import show_notes
 from maxent.cli._tag_blocks import check_place, on_cluster, placed
 from maxent.cli._tag_input import Format, Layout, layout_of, told_form
-from maxent.cli._tag_watch import PERIOD, Development, Watch
+from maxent.cli._tag_watch import PERIOD, Development, Watch, unseen_labels
 
 if TYPE_CHECKING:
     from maxent.tagging.conllu import ConlluSentence
@@ -197,6 +197,10 @@ def train(
         _check_choice(loss, strength, in_blocks)
     settings = {"least": least, "tol": tol, "max_iter": max_iter, "verbose": 0 if quiet else 1}
     limit = check_place(dask, workers, memory)
+    if dev is not None and quiet and not asked():
+        raise typer.BadParameter(
+            "--dev shows a score, and --quiet shows none: leave one of them out"
+        )
     check_free_file(model, [path] if dev is None else [path, dev], overwrite)
     begin = perf_counter()
     form, notes = told_form(path, file_format)
@@ -209,8 +213,9 @@ def train(
     )
     if not quiet:
         show_notes(notes, console(stderr=True))
-    development = None if dev is None or quiet else _development(dev, layout)
-    watch = None if development is None and delta is None else Watch(development, delta)
+    development = None if dev is None else _development(dev, layout)
+    shown = None if quiet else development
+    watch = None if shown is None and delta is None else Watch(shown, delta)
     if in_blocks:
         make = partial(
             column_blocks,
@@ -240,10 +245,12 @@ def train(
     )
     io.save(tagger, model)
     settled = [watch.told()] if watch is not None and watch.stopped else []
-    notes = [*_beyond(limit), *warned, *settled]
+    unseen = [] if development is None else development.unseen(classifier)
+    notes = [*_beyond(limit), *warned, *settled, *unseen]
     seconds = perf_counter() - begin
     noted(notes)
-    answer(_numbers(classifier, counts, seconds), [model])
+    on_dev = None if development is None else development.score(classifier)
+    answer({**_numbers(classifier, counts, seconds), **_dev_numbers(on_dev)}, [model])
     if quiet:
         return
     show_notes(notes, console(stderr=True))
@@ -252,7 +259,7 @@ def train(
             "sequences": counts[0],
             "tokens": counts[1],
             **_facts(classifier, hash_bits),
-            **_on_dev(development, classifier),
+            **({} if on_dev is None else {f"{on_dev[0]} on --dev": f"{on_dev[1]:.4f}"}),
             "seconds": f"{seconds:.1f}",
         }
     )
@@ -279,8 +286,8 @@ class Strength(NamedTuple):
             raise typer.BadParameter(f"give {' or '.join(flags)}, not both")
         for flag in flags:
             value = getattr(self, flag.removeprefix("--"))
-            if not value > 0:
-                raise typer.BadParameter(f"{flag} must be > 0, got {value}")
+            if not 0 < value < float("inf"):
+                raise typer.BadParameter(f"{flag} must be a finite number > 0, got {value}")
 
     def penalty(self, sequences: int) -> Any:
         """The potential beside the mean loss of so many sequences."""
@@ -322,11 +329,9 @@ def _development(path: Path, layout: Layout) -> Development:
     return Development(layout.template, pick(sentences, layout.columns), labels)
 
 
-def _on_dev(development: Development | None, classifier: Any) -> dict[str, str]:
-    if development is None:
-        return {}
-    name, value = development.score(classifier)
-    return {f"{name} on --dev": f"{value:.4f}"}
+def _dev_numbers(score: tuple[str, float] | None) -> dict[str, Any]:
+    """The score on a development set for programs."""
+    return {} if score is None else {"dev": {"score": score[0].lower(), "value": score[1]}}
 
 
 def _beyond(limit: float | None) -> list[str]:
@@ -450,6 +455,7 @@ def predict(
     from maxent.tagging.conll import CONLLU
     from maxent.tagging.conllu import FIELDS
     from maxent.tagging.tagger import load_tagger
+    from maxent.tagging.textfile import ends_in_crlf, packed
 
     if proba and best is not None:
         raise typer.BadParameter("give --proba or --best, not both")
@@ -465,8 +471,10 @@ def predict(
             f"with {tagger.classifier.loss}"
         )
     if tagger.form == CONLLU:
-        sentences: Sequence[Any] = tagger.read_whole(path)
         named = FIELDS[tagger.label_column]
+        if proba and named == "MISC":
+            raise typer.BadParameter("--proba writes to MISC, where this model has its labels")
+        sentences: Sequence[Any] = tagger.read_whole(path)
         filled = any(label != "_" for one in sentences for label in one.column(named))
         notes = [f"{named} of {path} is replaced by predictions"] if filled else []
         tag = partial(_tagged_conllu, tagger, proba, best)
@@ -474,14 +482,18 @@ def predict(
         sentences, labels = tagger.read(path)
         said = f"{path} has one column less than in training: taken to have no labels"
         notes = [said] if labels is None else []
+        if not path.is_file():
+            notes.append(f"{path} is no plain file: a space between columns, or tabs around one")
         tag = partial(_tagged, tagger, proba, best, _gap(path, sentences))
     text = "".join(on_cluster(tag, sentences, dask, workers) or [tag(sentences)])
+    if ends_in_crlf(path):
+        text = text.replace("\n", "\r\n")
     if out is None:
         answer({"sequences": len(sentences), "text": text})
         if not asked():
             typer.echo(text, nl=False)
     else:
-        io.write_atomically(out, text.encode())
+        io.write_atomically(out, packed(text.encode(), out))
         answer({"sequences": len(sentences)}, [out])
     noted(notes)
     if not quiet:
@@ -514,16 +526,13 @@ def evaluate(
             "none"
         )
     predicted = [tags.tolist() for tags in tagger.classifier.predict(tagger.tokens(sentences))]
-    known = set(tagger.classifier.classes_.tolist())
+    known = tagger.classifier.classes_.tolist()
     given = Counter(label for tags in labels for label in tags)
-    unseen = sorted(given.keys() - known)
-    if unseen:
-        count = sum(given[label] for label in unseen)
-        note = f"training did not have {', '.join(unseen)}: {count} tokens, counted as wrong"
-        noted([note])
-        if not quiet:
-            show_notes([note], console(stderr=True))
-    if are_phrase_tags(given.keys() | known):
+    notes = unseen_labels(labels, known)
+    noted(notes)
+    if not quiet:
+        show_notes(notes, console(stderr=True))
+    if are_phrase_tags(given.keys() | set(known)):
         scores = phrase_scores(labels, predicted)
         answer({"kind": "phrases", **_of_phrases(scores)})
         _show_phrases(scores)

@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from maxent.tagging.conllu import conllu_sentences, is_word
-from maxent.tagging.textfile import decoded, opened, read_bytes, unpacking
+from maxent.tagging.textfile import (
+    decoded,
+    is_blank,
+    is_blank_bytes,
+    opened,
+    read_bytes,
+    unpacking,
+)
 
 COLUMNS, CONLLU = "columns", "conllu"  # the forms of files
 
@@ -102,7 +109,8 @@ def read_conll(
 def has_tabs(path: Path) -> bool:
     """Whether columns are separated by tabs in the first line that is not blank."""
     with unpacking(path), opened(path) as file:
-        return b"\t" in next((line for line in file if line.strip() and line[:1] != b"#"), b"")
+        told = (line for line in file if not is_blank_bytes(line) and line[:1] != b"#")
+        return b"\t" in next(told, b"")
 
 
 class Span(NamedTuple):
@@ -141,7 +149,7 @@ def iterate_spans(
     with unpacking(Path(path)), opened(Path(path)) as file:
         for text in file:
             at, line = at + len(text), line + 1
-            if text.strip():
+            if not is_blank_bytes(text):
                 counted = (
                     is_word(text) if form == CONLLU else not (comments and text.startswith(b"#"))
                 )
@@ -183,7 +191,7 @@ def _sequences(
     known: dict[str, str] = {}  # words and tags come again and again: one text each
     for number, line in enumerate(lines, start=first):
         line = line.rstrip("\r")
-        if not line.strip():
+        if is_blank(line):
             if current:
                 yield current
                 current = []
@@ -212,8 +220,8 @@ def _about_comments(line: int | None) -> str:
     if line is None:
         return ""
     return (
-        f"; line {line} begins with #: if that is a comment, give --comments (comments=True in "
-        "Python)"
+        f"; line {line} begins with #: if that is a comment, `tag train --comments` makes a model "
+        "that leaves such lines out (comments=True in Python)"
     )
 
 

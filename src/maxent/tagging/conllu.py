@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from maxent import io
-from maxent.tagging.textfile import decoded, opened, read_bytes, unpacking
+from maxent.tagging.textfile import (
+    decoded,
+    is_blank,
+    is_blank_bytes,
+    opened,
+    packed,
+    read_bytes,
+    unpacking,
+)
 
 FIELDS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 MAY_BE_NOTHING = ("FEATS", "DEPS", "MISC")  # _ is a value there: the word has none
@@ -66,7 +73,7 @@ class ConlluSentence:
             raise ValueError(f"{len(values)} values for the {len(self.places)} words of a sentence")
         number, lines = field_number(name), list(self.lines)
         for place, value in zip(self.places, values, strict=True):
-            if not value or "\t" in value or "\n" in value:
+            if not isinstance(value, str) or not value or "\t" in value or "\n" in value:
                 raise ValueError(
                     f"{value!r} cannot stand in a column: give a text without tabs and ends of "
                     "lines, _ for nothing"
@@ -146,7 +153,7 @@ def write_conllu(sentences: Iterable[ConlluSentence], path: str | Path) -> None:
         The file.
     """
     data = "".join(map(str, sentences)).encode()
-    io.write_atomically(path, gzip.compress(data, mtime=0) if str(path).endswith(".gz") else data)
+    io.write_atomically(path, packed(data, Path(path)))
 
 
 def is_conllu(path: str | Path) -> bool:
@@ -163,7 +170,7 @@ def is_conllu(path: str | Path) -> bool:
     with unpacking(path), opened(path) as file:
         for raw in file:
             line = raw.removeprefix(_MARK)
-            if line.strip() and not line.startswith(b"#"):
+            if not is_blank_bytes(line) and not line.startswith(b"#"):
                 fields = line.decode("utf-8", "replace").rstrip("\r\n").split("\t")
                 return len(fields) == len(FIELDS) and _begins(fields[0])
     return False
@@ -187,7 +194,7 @@ def conllu_sentences(lines: Iterable[str], path: Path, first: int = 1) -> Iterat
     for number, raw in enumerate(lines, start=first):
         line = raw.rstrip("\r")
         try:
-            if line.strip():
+            if not is_blank(line):
                 inside.add(line)
             elif inside.lines:
                 yield inside.finished()

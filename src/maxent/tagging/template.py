@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from maxent import io
+from maxent.tagging.textfile import decoded
 
 Columns = Sequence[str]  # of one token
 
@@ -153,7 +154,7 @@ class Template:
     @classmethod
     def read(cls, path: str | Path, columns: Sequence[str] = ()) -> Template:
         """The lines of a file."""
-        return cls(Path(path).read_text("utf-8").splitlines(), str(path), columns)
+        return cls(lines_of(Path(path)), str(path), columns)
 
     def __repr__(self) -> str:
         count = len(self._plain) + len(self._spread)
@@ -283,6 +284,17 @@ def _numbered(line: str, columns: Sequence[str], name: str) -> str:
         return f"{match[1]}{list(columns).index(match[2])}"
 
     return line if line.lstrip().startswith("#") else _NAMED.sub(number, line)
+
+
+def lines_of(path: Path) -> list[str]:
+    """The lines of a template's file."""
+    lines = decoded(path.read_bytes(), path)
+    return [line.rstrip("\r") for line in (lines if lines[-1] else lines[:-1])]
+
+
+def counts_columns(lines: Iterable[str]) -> bool:
+    """Whether macros of a template call columns by their numbers."""
+    return any(_MACRO.search(line) for line in lines if not line.lstrip().startswith("#"))
 
 
 def names_of_columns(lines: Iterable[str]) -> list[str]:

@@ -33,6 +33,29 @@ def read_bytes(path: Path) -> bytes:
     return content
 
 
+def packed(content: bytes, path: Path) -> bytes:
+    """What to write to a file: packed where its name says so."""
+    return gzip.compress(content, mtime=0) if path.suffix == ".gz" else content
+
+
+def is_blank(line: str) -> bool:
+    """Whether nothing stands in a line; other white space than of ASCII may be a word."""
+    return not line.strip(" \t\r\n")
+
+
+def is_blank_bytes(line: bytes) -> bool:
+    """The same of a line that is not decoded yet."""
+    return not line.strip(b" \t\r\n")
+
+
+def ends_in_crlf(path: Path) -> bool:
+    """Whether the first line of a file ends as on Windows; of a pipe nobody knows."""
+    if not path.is_file():
+        return False
+    with unpacking(path), opened(path) as file:
+        return bool(file.readline().endswith(b"\r\n"))
+
+
 def decoded(content: bytes, path: Path, first: int = 1) -> list[str]:
     """The lines of a text that begins at line ``first`` of a file."""
     try:

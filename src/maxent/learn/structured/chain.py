@@ -7,9 +7,9 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
-from functools import partial, wraps
+from functools import partial
 from numbers import Integral
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -39,7 +39,7 @@ from maxent.learn.parameters import as_cost, slack_of
 from maxent.learn.saving import SavesFields
 from maxent.learn.solving import CERTIFICATE, SolverSettings, SolvesProblem, mean_weights
 from maxent.learn.structured.chain_rows import endless, full_map, position_costs
-from maxent.learn.structured.reading import ReadsSequences
+from maxent.learn.structured.reading import ReadsSequences, of_no_positions
 from maxent.learn.structured.sequences import (
     HIDDEN,
     Labels,
@@ -52,7 +52,7 @@ from maxent.rows.arrays import Array, Rows, Tied, row_dot
 from maxent.rows.blocks.table import is_blocked
 from maxent.structured import Chain
 from maxent.structured.chain.observed import TiedPaths
-from maxent.tagging.attributes import Attributes, Tokens
+from maxent.tagging.attributes import Attributes
 from maxent.tagging.pair_map import PairChainMap
 from maxent.typing import ArrayLike, PotentialLike, SequencesLike
 
@@ -66,7 +66,6 @@ LOSSES: dict[str, tuple[Callable[..., Entropy], bool]] = {
 _ROUNDS = 100  # completions of hidden labels at most
 _PRODUCTS = 200  # with a Hessian that a bound without a penalty may take, or the fit's steps
 Callback = Callable[[int, Any], Any]
-Method = TypeVar("Method", bound=Callable[..., Any])
 _STILL = 1e-6  # relative change of the objective between two of them that ends the search
 
 
@@ -76,31 +75,6 @@ class SeparableWarning(UserWarning):
     Data are separable where the right labels score highest in all sequences, and in part where some
     direction of the weights lets the loss of some sequences fall and that of none rise.
     """
-
-
-def _of_no_positions(nothing: Callable[[Any], Any]) -> Callable[[Method], Method]:
-    """Let a method that answers for sequences answer ``nothing(model)`` for those without any."""
-
-    def decorate(method: Method) -> Method:
-        @wraps(method)
-        def answer(self: Any, X: Any, *args: Any, **settings: Any) -> Any:
-            if isinstance(X, Tokens) or is_blocked(X):
-                return method(self, X, *args, **settings)
-            sequences = list(X)
-            some = [i for i, sequence in enumerate(sequences) if not _is_empty(sequence)]
-            if len(some) == len(sequences):
-                return method(self, sequences, *args, **settings)
-            check_is_fitted(self)
-            answers = [nothing(self) for _ in sequences]
-            if some:
-                given = method(self, [sequences[i] for i in some], *args, **settings)
-                for i, one in zip(some, given, strict=True):
-                    answers[i] = one
-            return answers
-
-        return cast(Method, answer)
-
-    return decorate
 
 
 @dataclass(eq=False, repr=False)
@@ -438,7 +412,7 @@ class ChainModel(ReadsSequences, ChainSettings, SolvesProblem, SavesFields, Base
         chains, lengths = self._chains(X)
         return Chain(len(self.classes_)), chains.scores(self.weights_), lengths
 
-    @_of_no_positions(lambda model: model.classes_[:0])
+    @of_no_positions(lambda model: model.classes_[:0])
     def predict(self, X: SequencesLike) -> list[Array]:
         """The best labels of each sequence (Viterbi); none of one that is empty."""
         if is_blocked(X):
@@ -450,7 +424,7 @@ class ChainModel(ReadsSequences, ChainSettings, SolvesProblem, SavesFields, Base
         paths = chain.decode(chain.argmax(chains.scores(self.weights_)))
         return [self.classes_[path] for path in paths]
 
-    @_of_no_positions(lambda model: np.empty((0, len(model.classes_))))
+    @of_no_positions(lambda model: np.empty((0, len(model.classes_))))
     def predict_proba(self, X: SequencesLike) -> list[Array]:
         """Marginals (positions, classes) of each sequence.
 
@@ -470,7 +444,7 @@ class ChainModel(ReadsSequences, ChainSettings, SolvesProblem, SavesFields, Base
         rows = p.own.rows() if isinstance(p, Tied) else p.rows()
         return [row[: n * k].reshape(n, k) for row, n in zip(rows, lengths, strict=True)]
 
-    @_of_no_positions(lambda model: [(0.0, model.classes_[:0])])
+    @of_no_positions(lambda model: [(0.0, model.classes_[:0])])
     def predict_kbest(self, X: SequencesLike, k: int) -> list[list[tuple[float, Array]]]:
         """The k best paths of each sequence with their scores, best first."""
         if is_blocked(X):
@@ -496,6 +470,8 @@ class ChainModel(ReadsSequences, ChainSettings, SolvesProblem, SavesFields, Base
         lengths = np.array([len(path) for path in predicted])
         given = read_labels(type(self).__name__, y, lengths)
         weight = np.repeat(masses("sample_weight", sample_weight, len(lengths)), lengths)
+        if not weight.size:
+            raise ValueError("all sequences of X are empty: there is no label to score")
         right = [
             [a == b for a, b in zip(path.tolist(), truth.tolist(), strict=True)]
             for path, truth in zip(predicted, given, strict=True)
@@ -640,13 +616,6 @@ def chain_entropy(loss: Any, chain: Chain) -> Entropy:
 def _sums(entropy: Entropy) -> bool:
     """Whether the entropy has formulas at rows with summed transitions."""
     return isinstance(unwrap(entropy).entropy, Shannon | Zero)
-
-
-def _is_empty(sequence: Any) -> bool:
-    shape = getattr(sequence, "shape", None)
-    if shape:
-        return bool(shape[0] == 0)
-    return hasattr(sequence, "__len__") and not len(sequence)
 
 
 def _refuse_blocks(method: str, X: Any) -> None:

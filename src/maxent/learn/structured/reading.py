@@ -2,13 +2,51 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
 
 from maxent.learn.structured.sequences import is_matrix, stack
 from maxent.rows.arrays import Array
+from maxent.rows.blocks.table import is_blocked
 from maxent.tagging.attributes import Attributes, Tokens
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def of_no_positions(nothing: Callable[[Any], Any]) -> Callable[[Method], Method]:
+    """Let a method that answers for sequences answer ``nothing(model)`` for those without any."""
+
+    def decorate(method: Method) -> Method:
+        @wraps(method)
+        def answer(self: Any, X: Any, *args: Any, **settings: Any) -> Any:
+            if isinstance(X, Tokens) or is_blocked(X):
+                return method(self, X, *args, **settings)
+            sequences = list(X)
+            some = [i for i, sequence in enumerate(sequences) if not _is_empty(sequence)]
+            if len(some) == len(sequences):
+                return method(self, sequences, *args, **settings)
+            check_is_fitted(self)
+            answers = [nothing(self) for _ in sequences]
+            if some:
+                given = method(self, [sequences[i] for i in some], *args, **settings)
+                for i, one in zip(some, given, strict=True):
+                    answers[i] = one
+            return answers
+
+        return cast(Method, answer)
+
+    return decorate
+
+
+def _is_empty(sequence: Any) -> bool:
+    shape = getattr(sequence, "shape", None)
+    if shape:
+        return bool(shape[0] == 0)
+    return hasattr(sequence, "__len__") and not len(sequence)
 
 
 class ReadsSequences:

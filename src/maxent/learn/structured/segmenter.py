@@ -17,7 +17,7 @@ from maxent.core.entropies import Shannon
 from maxent.core.problem import Problem
 from maxent.learn.linear.base import as_potential
 from maxent.learn.solving import CERTIFICATE, Posed, StructuredEstimator, mean_weights
-from maxent.learn.structured.reading import ReadsSequences
+from maxent.learn.structured.reading import ReadsSequences, of_no_positions
 from maxent.learn.structured.sequences import check_classes, read_labels, sorted_classes
 from maxent.rows.arrays import Array, Tied
 from maxent.structured import SegmentMap, SemiMarkov
@@ -42,6 +42,8 @@ class SegmentClassifier(ReadsSequences, StructuredEstimator):
 
     Labels are one per position. Phrase tags (B-NP, I-NP, O; see ``maxent.tagging.phrases``) name
     segments, with O a segment of one position; of other labels each run of equal ones is a segment.
+    Phrase tags of any scheme are read, IOB1 and IOBES too, and those of ``predict`` are B-, I- and
+    O.
 
     Parameters
     ----------
@@ -152,6 +154,8 @@ class SegmentClassifier(ReadsSequences, StructuredEstimator):
             raise ValueError("a label is None: SegmentClassifier needs the label of every position")
         self.phrases_ = _are_phrases(labels)
         named = [segments_of(row, self.phrases_) for row in labels]
+        if self.phrases_ and any(tag[1:] == "-O" for row in labels for tag in row.tolist()):
+            raise ValueError("a phrase has the type O, which is the label of what is no phrase")
         kinds = np.array([label for segments in named for _, _, label in segments])
         self.classes_, numbers = sorted_classes(kinds)
         check_classes(self.classes_)
@@ -217,6 +221,7 @@ class SegmentClassifier(ReadsSequences, StructuredEstimator):
     def _domain(self) -> SemiMarkov:
         return SemiMarkov(len(self.classes_), self.longest_)
 
+    @of_no_positions(lambda model: [])
     def predict_segments(self, X: SequencesLike) -> list[list[Named]]:
         """The best segments (first, end, label) of each sequence."""
         theta, domain = self.decision_function(X), self._domain()
@@ -227,8 +232,12 @@ class SegmentClassifier(ReadsSequences, StructuredEstimator):
 
     def predict(self, X: SequencesLike) -> list[Array]:
         """The labels of the positions of each sequence, by its best segments."""
-        return [labels_of(segments, self.phrases_) for segments in self.predict_segments(X)]
+        return [
+            labels_of(segments, self.phrases_) if segments else self.classes_[:0]
+            for segments in self.predict_segments(X)
+        ]
 
+    @of_no_positions(lambda model: np.empty((0, len(model.classes_))))
     def predict_proba(self, X: SequencesLike) -> list[Array]:
         """Probabilities (positions, classes) that a position is in a segment of each label."""
         theta, domain = self.decision_function(X), self._domain()
@@ -237,12 +246,20 @@ class SegmentClassifier(ReadsSequences, StructuredEstimator):
     def score(
         self, X: SequencesLike, y: SequencesLike, sample_weight: ArrayLike | None = None
     ) -> float:
-        """The share of positions whose label is right; sequences count by their weights."""
+        """The share of positions whose label is right; sequences count by their weights.
+
+        Phrase tags of another scheme count as what they are in B-, I- and O.
+        """
         found = self.predict(X)
         true = read_labels(type(self).__name__, y, np.array([len(x) for x in found]))
+        if self.phrases_ and _are_phrases(true):
+            true = [labels_of(segments_of(row, True), True) for row in true]
         weight = masses("sample_weight", sample_weight, len(found))
         right = [np.sum(a == b) for a, b in zip(found, true, strict=True)]
-        return float(weight @ right / (weight @ [len(x) for x in found]))
+        total = weight @ [len(x) for x in found]
+        if not total:
+            raise ValueError("all sequences of X are empty: there is no label to score")
+        return float(weight @ right / total)
 
 
 def _are_phrases(labels: list[Array]) -> bool:

@@ -72,7 +72,8 @@ def read_labels(name: str, y: Any, lengths: Array) -> list[Array]:
             f"{name} requires y to be passed, but the target y is None: give the labels of each "
             "sequence"
         )
-    labels = [np.asarray(sequence) for sequence in y]
+    given = list(y)
+    labels = [np.asarray(sequence) for sequence in given]
     if len(labels) != len(lengths):
         raise ValueError(
             f"X has {len(lengths)} sequences, y has {len(labels)}: give one sequence of labels "
@@ -88,7 +89,16 @@ def read_labels(name: str, y: Any, lengths: Array) -> list[Array]:
                 f"the labels of sequence {i} are {row.dtype}: expected texts, integers, or None "
                 "where one is hidden"
             )
+    if len({kind for row in given for kind in _kinds(row)}) > 1:
+        raise ValueError("y has texts and numbers for labels: give one of the two")
     return labels
+
+
+def _kinds(row: Any) -> set[bool]:
+    """Whether labels of a sequence are texts: of one that mixes them, True and False."""
+    if isinstance(row, np.ndarray) and row.dtype.kind != "O":
+        return {row.dtype.kind == "U"} if row.size else set()
+    return {isinstance(label, str) for label in row if label is not None}
 
 
 def number_labels(labels: list[Array]) -> Labels:
