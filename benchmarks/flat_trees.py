@@ -1,4 +1,4 @@
-"""SparseMAP on dependency trees of flat and of peaked scores, beside the active set of trees."""
+"""SparseMAP on dependency trees of flat, peaked and other scores, beside an active set of trees."""
 
 from __future__ import annotations
 
@@ -32,6 +32,12 @@ def mixed(n: int) -> np.ndarray:
     """Preferences for heads and noise of one scale: many cuts, and few arcs of each node in use."""
     rng = np.random.default_rng(n)
     return (rng.normal(size=(n, 1)) + rng.normal(size=(n, n))).reshape(1, -1)
+
+
+def near(n: int) -> np.ndarray:
+    """Words that lie near each other are heads of each other: nested cuts, and few trees."""
+    rng, places = np.random.default_rng(n), np.arange(n)
+    return (-np.abs(places[:, None] - places) + rng.normal(size=(n, n))).reshape(1, -1)
 
 
 class _Stopped(Exception):
@@ -100,4 +106,6 @@ def run(quick: bool = False) -> list[Row]:
         rows += _rows(f"peaked scores, n={n}", peaked(n))
     for n in LONG[:1] if quick else LONG:
         rows += _alone(f"heads and noise of one scale, n={n}", mixed(n))
+    for n in LONG[:1] if quick else LONG:
+        rows += _rows(f"heads nearby, n={n}", near(n))
     return rows

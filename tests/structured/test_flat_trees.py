@@ -76,14 +76,49 @@ def test_the_active_set_finds_the_same(root: str, n: int, active_sets) -> None:
     np.testing.assert_allclose(found, p, atol=1e-9)
 
 
+def near(n: int, weight: float, seed: int = 0) -> np.ndarray:
+    """Scores that fall with the distance of two words: cycles within cycles."""
+    places, rng = np.arange(n), np.random.default_rng([n, seed])
+    return (-weight * np.abs(places[:, None] - places) + rng.normal(size=(n, n))).reshape(1, -1)
+
+
+@pytest.mark.parametrize("root", ROOTS)
+@pytest.mark.parametrize("weight", [0.5, 2.0])
+def test_few_trees_take_over_where_cuts_become_many(root: str, weight: float, active_sets) -> None:
+    trees, theta = Arborescence(120, root), near(120, weight)
+    found = trees.project(theta)
+    assert [len(supports) for supports in active_sets] == [1]
+    assert active_sets[0][0] is not None  # settled within its limit
+    assert trees.contains(found).all()
+    assert gaps(trees, theta, found) < 1e-9
+    # cuts alone find the same
+    by_cuts, settled = np.zeros(theta.size), np.zeros(1, bool)
+    trees._by_cuts(theta, 0.0, settled, by_cuts)
+    assert settled.all()
+    np.testing.assert_allclose(by_cuts, found[0], atol=1e-8)
+
+
+def test_steps_that_go_too_far_are_taken_back() -> None:
+    n, rng = 100, np.random.default_rng(0)
+    heads = [int(np.clip(i + rng.choice([-3, -2, -1, 1, 2]), 1, n - 1)) for i in range(1, n)]
+    theta = 1.5 * rng.normal(size=(n, n))
+    theta[heads, np.arange(1, n)] += 5.0
+    found, settled = np.zeros(n * n), np.zeros(1, bool)
+    trees = Arborescence(n)
+    trees._by_cuts(theta.reshape(1, -1), 0.0, settled, found)
+    assert settled.all()  # multipliers went to and fro between two points
+    assert gaps(trees, theta.reshape(1, -1), found[None]) < 1e-9
+
+
 @pytest.mark.parametrize("root", ROOTS)
 def test_cuts_settle_where_preferences_and_noise_have_one_scale(root: str, active_sets) -> None:
     trees = Arborescence(150, root)
     rng = np.random.default_rng(1)
     theta = (rng.normal(size=(2, 150, 1)) + rng.normal(size=(2, 150, 150))).reshape(2, -1)
     theta[1].reshape(150, 150)[0, 5:] -= 100.0  # hardly any node may be below the root
-    p = trees.project(theta)
+    trees.project(theta[:1])
     assert not active_sets
+    p = trees.project(theta)
     assert trees.contains(p).all()
     assert gaps(trees, theta, p).max() < 1e-10
 

@@ -55,13 +55,14 @@ class _Arcs(NamedTuple):
 def maximise(score, equal, cuts, m, p, tolerance):
     """Newton's steps on the dual of m cuts, the first ``equal`` equalities; what is left of it.
 
-    The steps see the arcs near the support alone; all arcs are looked at where they end.
+    The steps see the arcs near the support alone; all arcs are looked at where they end, and where
+    others make the dual fall before, they end there.
     """
     best, stalls, margin = np.inf, 0, _MARGIN
     table = np.empty_like(score)
+    _at(score, cuts, m, table, p)
+    _write_excess(cuts, m, p)
     for _ in range(_STEPS):
-        _at(score, cuts, m, table, p)
-        _write_excess(cuts, m, p)
         worst = _amiss(cuts, m, equal)
         if worst <= 0.5 * best:
             best, stalls = worst, 0
@@ -70,9 +71,44 @@ def maximise(score, equal, cuts, m, p, tolerance):
         if worst <= tolerance or (worst <= NEAR and stalls > 0):
             return worst
         arcs = _arcs_near_support(table, p, cuts, m, margin)
+        step, slope = -cuts.multiplier[:m], cuts.excess[:m].copy()
         if not _newton(arcs, table, cuts, m, equal, tolerance):
             return worst
+        step += cuts.multiplier[:m]
+        _back(score, cuts, m, step, np.dot(step, slope), table, p)
     return np.inf
+
+
+@njit(cache=True, nogil=True)
+def _back(score, cuts, m, step, first, table, p):
+    """Go back along a step just made to where the slope, at ``first`` before it, is nearly 0.
+
+    Where it has not become negative, nothing is gone back.
+    """
+    low, slope_low, high, slope_high = 0.0, first, 1.0, -1.0
+    part = 1.0
+    for _ in range(50):
+        _at(score, cuts, m, table, p)
+        _write_excess(cuts, m, p)
+        slope = np.dot(step, cuts.excess[:m])
+        enough = slope >= -_FLAT * first and (part == 1.0 or slope <= _FLAT * first)
+        if enough or not first > 0.0:
+            break
+        if slope > 0.0:
+            low, slope_low = part, slope
+        else:
+            high, slope_high = part, slope
+        there = _between(low, slope_low, high, slope_high)
+        for s in range(m):
+            cuts.multiplier[s] += (there - part) * step[s]
+        part = there
+
+
+@njit(cache=True, nogil=True)
+def _between(low, slope_low, high, slope_high):
+    """Where a line through both ends is 0, not too near to either."""
+    share = min(max(slope_low / (slope_low - slope_high), 0.05), 0.95)
+    return low + (high - low) * share
 
 
 @njit(cache=True, nogil=True)
@@ -282,9 +318,7 @@ def _along(arcs, table, tilt, total, first, p):
             low, slope_low = part, slope
         else:
             high, slope_high = part, slope
-        # where a line through both ends is 0, with safeguards
-        gap = high - low
-        part = low + gap * min(max(slope_low / (slope_low - slope_high), 0.05), 0.95)
+        part = _between(low, slope_low, high, slope_high)
     return part
 
 

@@ -29,6 +29,7 @@ from maxent.structured.trees.kernels.spanning_trees import argmax_rows
 
 _SMALL = 24  # nodes: cuts are faster, however few the trees
 _ROUNDS = 300  # of cuts
+_MANY, _MANY_PER_NODE = 20, 0.25  # cuts: with more of them, few trees are faster
 _PER_NODE = 6  # cuts there is room for; sets that do not cross are fewer than 2 per node
 _SHORT = 64  # nodes: so few rounds that their number does not matter
 _CLOSE = 1e-6  # a violation below which cuts are looked for at the point alone
@@ -41,9 +42,9 @@ _FAR = 100.0  # scores so far apart round more than that: their projection is pr
 def project_rows(theta, offsets, nodes, single, sparse, settled, out, start, stop):
     """Write the nearest points of rows not yet ``settled``.
 
-    Rows stay open where they are not small and their columns, each projected for itself, have up
-    to ``sparse`` heads on average, which few trees make up; and where the best vertex shows that
-    the nearest point was not found.
+    With ``sparse`` above 0, rows that are not small stay open where their columns, each projected
+    for itself, have up to ``sparse`` heads on average, or where many cuts are found: few trees make
+    them up. So do rows whose best vertex shows that the nearest point was not found.
     """
     for row in range(start, stop):
         if settled[row]:
@@ -157,9 +158,11 @@ def _reach(score):
 def _project(score, single, sparse, p):
     """Write the nearest point [dependent, head]; the cuts, their number, whether it holds.
 
-    It does not where up to ``sparse`` arcs are used when there are no cuts yet.
+    With ``sparse`` above 0 it does not where up to ``sparse`` arcs are used when there are no cuts
+    yet, or where the cuts become many.
     """
     n = len(score)
+    most = _MANY + _MANY_PER_NODE * n if sparse > 0.0 else np.inf
     cuts = room_for_cuts(_PER_NODE * n + 1, n)
     if sparse > 0.0:
         maximise(score, 0, cuts, 0, p, TIGHT)
@@ -181,6 +184,8 @@ def _project(score, single, sparse, p):
         if amiss > max(tolerance, NEAR):
             break
         m = _without_slack(cuts, m, equal)
+        if m > most:
+            break
         known = m
         if violated > _CLOSE and n > _SHORT:
             m, violated = _violated_on_the_way(p, within, cuts, m)
