@@ -24,15 +24,27 @@ class Loss(Operation, name="ctc_loss"):
 
     @staticmethod
     def run(
-        scores: Tensor, targets: Tensor, lengths: Tensor, sizes: Tensor, blank: int
+        scores: Tensor,
+        targets: Tensor,
+        lengths: Tensor,
+        sizes: Tensor,
+        blank: int,
+        lacking: bool,
     ) -> tuple[Tensor, Tensor]:
         given = [x.detach().contiguous() for x in (scores, targets, lengths, sizes)]
-        value, slope = _engine(backend_of(scores)).loss(*given, blank)
+        value, slope = load_engine(backend_of(scores)).loss(*given, blank)
+        if not lacking:
+            _check_alignments(value == torch.inf, ", or give zero_infinity=True")
         return value, slope.to(scores.dtype)
 
     @staticmethod
     def fake(
-        scores: Tensor, targets: Tensor, lengths: Tensor, sizes: Tensor, blank: int
+        scores: Tensor,
+        targets: Tensor,
+        lengths: Tensor,
+        sizes: Tensor,
+        blank: int,
+        lacking: bool,
     ) -> tuple[Tensor, Tensor]:
         value = scores.new_empty(scores.shape[0], dtype=torch.float64)
         return value, scores.new_empty(scores.shape)
@@ -44,9 +56,7 @@ class Loss(Operation, name="ctc_loss"):
         ctx.save_for_backward(*inputs[:4], output[1])
 
     @staticmethod
-    def backward(
-        ctx: Any, g: Tensor | None, g_slope: Tensor | None
-    ) -> tuple[Tensor | None, None, None, None, None]:
+    def backward(ctx: Any, g: Tensor | None, g_slope: Tensor | None) -> tuple[Tensor | None, ...]:
         scores, targets, lengths, sizes, own = ctx.saved_tensors
         slope = None if g is None else g.to(own.dtype)[:, None, None] * own
         if g_slope is not None:
@@ -54,7 +64,7 @@ class Loss(Operation, name="ctc_loss"):
             aligned = _Covariance.apply(exact, targets, lengths, sizes, v, ctx.blank)
             more = (_softmax_jvp(exact, lengths, v) - aligned).to(scores.dtype)
             slope = more if slope is None else slope + more
-        return slope, None, None, None, None
+        return slope, *[None] * 5
 
 
 class Sums(Operation, name="ctc_sums"):
@@ -65,7 +75,8 @@ class Sums(Operation, name="ctc_sums"):
         scores: Tensor, targets: Tensor, lengths: Tensor, sizes: Tensor, blank: int
     ) -> tuple[Tensor, Tensor]:
         given = [x.detach().contiguous() for x in (scores, targets, lengths, sizes)]
-        value, mean = _engine(backend_of(scores)).sums(*given, blank)
+        value, mean = load_engine(backend_of(scores)).sums(*given, blank)
+        _check_alignments(value == -torch.inf)
         return value, mean
 
     @staticmethod
@@ -139,7 +150,8 @@ class Best(Operation, name="ctc_best"):
         scores: Tensor, targets: Tensor, lengths: Tensor, sizes: Tensor, blank: int
     ) -> tuple[Tensor, Tensor]:
         given = [x.detach().cpu().contiguous() for x in (scores, targets, lengths, sizes)]
-        value, label = _engine("numba").best(*given, blank)
+        value, label = load_engine("numba").best(*given, blank)
+        _check_alignments(value == -torch.inf)
         return value.to(scores.device), label.to(scores.device)
 
     @staticmethod
@@ -252,7 +264,16 @@ class Target(Operation, name="ctc_target"):
         return targets.new_empty(targets.shape, dtype=torch.int64)
 
 
-def _engine(backend: str) -> ModuleType:
+def _check_alignments(none: Tensor, otherwise: str = "") -> None:
+    """On the CPU, refuse targets that scores of -inf leave no alignment."""
+    if none.device.type == "cpu" and bool(none.any()):
+        raise ValueError(
+            f"target {int(none.nonzero()[0])} has no alignment: scores of -inf forbid every one of "
+            f"them; leave at least one finite{otherwise}"
+        )
+
+
+def load_engine(backend: str) -> ModuleType:
     """The module of a backend, imported when it is first asked."""
     return importlib.import_module(f"maxent.torch.structured.{_ENGINES[backend]}")
 
