@@ -417,3 +417,10 @@ def test_integers_are_refused_by_what_they_are():
 def test_modules_show_what_they_were_given():
     assert repr(ms.SoftTopK(3)).startswith("SoftTopK(k=3, strength=None")
     assert "reduction='sum'" in repr(ms.MatchingLoss(reduction="sum"))
+
+
+def test_max_marginals_of_a_sequence_without_a_path():
+    nodes = normal(2, 3, 4)
+    nodes[1, :2] = -torch.inf
+    with pytest.raises(ValueError, match="sequence 1 has no path"):
+        ms.chain_max_marginals(nodes, MOVES.double())

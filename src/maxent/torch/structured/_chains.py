@@ -102,6 +102,8 @@ class Chains(NamedTuple):
             later = moves[:, -t] + (after[-1] + nodes[:, -t])[:, None]
             after.append(torch.where(inside[:, -t, None], later.amax(2), 0.0))
         best = torch.stack(before, 1) + torch.stack(after[::-1], 1)
+        if self.on_cpu and eager(self.nodes):
+            check_paths(best[:, 0].amax(1))
         return best.masked_fill(~inside[:, :, None], -torch.inf).to(self.nodes.dtype)
 
     def score(self, tags: Tensor) -> Tensor:

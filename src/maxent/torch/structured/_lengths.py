@@ -34,7 +34,7 @@ def check_lengths(
     counts = lengths.dtype == torch.bool or tuple(lengths.shape) == (batch,)
     if lengths.is_floating_point() or lengths.is_complex() or not counts:
         raise ValueError(
-            f"lengths are {batch} integers, one per sequence, or a mask of shape "
+            f"lengths are {batch} integers, one per sequence, or a bool mask of shape "
             f"{(batch, longest)}, got {described(lengths)}"
         )
     counted: Tensor = _Counted.apply(lengths, least, longest, what)

@@ -340,7 +340,7 @@ def _prepare(scores: Tensor, lengths: Tensor | None, name: str) -> tuple[Tensor,
     masked = lengths.dtype == torch.bool
     if lengths.is_floating_point() or tuple(lengths.shape) != ((*shape, n) if masked else shape):
         raise ValueError(
-            f"lengths are integers of shape {shape}, one per graph, or a mask of shape "
+            f"lengths are integers of shape {shape}, one per graph, or a bool mask of shape "
             f"{(*shape, n)}, got {described(lengths)}"
         )
     given = lengths.reshape(-1, n) if masked else lengths.reshape(-1)

@@ -54,7 +54,7 @@ class SpanScores:
             mask = (tree[0],) if lengths.dtype == torch.bool else ()
             if tuple(lengths.shape) != (*shape, *mask):
                 raise ValueError(
-                    f"lengths are integers of shape {shape}, one per tree, or a mask of shape "
+                    f"lengths are integers of shape {shape}, one per tree, or a bool mask of shape "
                     f"{(*shape, tree[0])}, got {lengths.dtype} of shape {tuple(lengths.shape)}"
                 )
             lengths = lengths.reshape(-1, *mask)

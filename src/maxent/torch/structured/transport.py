@@ -544,7 +544,7 @@ def _leading_blocks(rows: Tensor, lengths: Tensor, batch: tuple[int, ...]) -> tu
     mask = (n,) if given.dtype == torch.bool else ()
     if tuple(given.shape) != (*batch, *mask):
         raise ValueError(
-            f"lengths are integers of shape {batch}, one per matrix, or a mask of shape "
+            f"lengths are integers of shape {batch}, one per matrix, or a bool mask of shape "
             f"{(*batch, n)}, got {described(given)}"
         )
     given = given.reshape(-1, *mask)
