@@ -117,6 +117,20 @@ def test_sparse_ctc_with_a_label_that_is_forbidden():
     assert not slope[:, :, 3].any()
 
 
+def test_second_derivatives_leave_out_what_counts_as_0():
+    """A target that is too long, one whose label is forbidden, and a position without a label."""
+    scores, targets = normal(4, 4, 4), torch.tensor([[1, 1, 1], [1, 2, 3], [1, 2, 3], [3, 1, 2]])
+    scores[1, :, 2] = scores[2, 1] = -torch.inf
+    found = derivatives(
+        lambda x: ms.ctc_loss(x, targets, reduction="sum", zero_infinity=True), [scores]
+    )
+    right = derivatives(lambda x: ms.ctc_loss(x, targets[3:], reduction="sum"), [scores[3:]])
+    torch.testing.assert_close(found[0], right[0])
+    for one, other in zip(found[1:], right[1:], strict=True):
+        assert not one[:3].any()
+        torch.testing.assert_close(one[3:], other)
+
+
 # -- matchings and plans -------------------------------------------------------------------------
 
 
