@@ -409,6 +409,10 @@ BAD = {
         lambda: ms.transport(GRAPHS, torch.ones(3, 4), torch.ones(3, 4)),
         "for sums that differ between matrices, see unbalanced_transport",
     ),
+    "scores without an entry": (
+        lambda: ms.argmax(mx.KSubset(2), torch.zeros(2, 0)),
+        r"have the shape \(..., size\), got \(2, 0\)",
+    ),
     "no shares": (lambda: ms.soft_quantile(torch.zeros(3), []), "q is a share from 0 to 1"),
 }
 
