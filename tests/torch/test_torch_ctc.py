@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch")
 import maxent as mx  # noqa: E402
 import maxent.torch as mt  # noqa: E402
 import maxent.torch.structured as ms  # noqa: E402
+from maxent.torch.structured._ctc import load_engine  # noqa: E402
 
 B, T, V, S = 5, 12, 6, 4
 LENGTHS, SIZES = torch.tensor([12, 9, 8, 12, 10]), torch.tensor([4, 1, 0, 3, 2])
@@ -102,8 +103,14 @@ def test_sums_without_an_alignment():
     scores, *given = (x[[0, 3, 5]] for x in (scores, *given))
     for backend in ("numba", "plain"):
         with mt.backend(backend):
-            value = ms.ctc_log_partition(scores, *given)
-            p = ms.ctc_marginals(scores, *given)
+            functions = (ms.ctc_loss, ms.ctc_log_partition, ms.ctc_marginals, ms.ctc_argmax)
+            for function in functions:
+                with pytest.raises(ValueError, match="target 1 has no alignment: scores of -inf"):
+                    function(scores, *given)
+            loss = ms.ctc_loss(scores, *given, reduction="none", zero_infinity=True)
+            assert loss.isfinite().tolist() == [True] * 3
+            assert loss[1] == 0
+        value, p = load_engine(backend).sums(scores, *given, 0)
         assert value[1] == -torch.inf
         assert not p[1].any()
         places = torch.arange(9)

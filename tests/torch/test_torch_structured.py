@@ -224,7 +224,7 @@ def test_bad_chains():
         ms.chain_log_partition(nodes[:, :0], transitions)
     with pytest.raises(TypeError, match="tensor of floats"):
         ms.chain_log_partition(nodes.long(), transitions)
-    with pytest.raises(ValueError, match="start and end"):
+    with pytest.raises(ValueError, match="start is a tensor of 3 scores"):
         ms.chain_log_partition(nodes, transitions, start=normal(2))
     with pytest.raises(ValueError, match="states run from 0 to 2"):
         ms.crf_loss(nodes, transitions, torch.full((2, 3), 3))
@@ -530,7 +530,7 @@ def test_masks_are_lengths():
         lambda given: ms.alignment_marginals(squares, given, given.flip(0)),
         lambda given: ms.soft_dtw(nodes, nodes, x_lengths=given),
         lambda given: ms.matching(squares, lengths=given),
-        lambda given: ms.matching_loss(squares, tags, lengths=given),
+        lambda given: ms.matching_loss(squares, tags + torch.arange(4), lengths=given),
     ):
         assert torch.equal(function(mask), function(LENGTHS))
     gap = torch.tensor([[True, False, True, True]] * 3)
@@ -551,7 +551,12 @@ def test_losses_and_log_partitions_of_16_bits_are_float32(dtype):
         (ms.alignment_log_partition, squares),
         (lambda x: ms.soft_dtw(x, x.flip(1)), nodes),
         (lambda x: ms.transport_loss(x, plans, reduction="none"), squares),
-        (lambda x: ms.matching_loss(x, tags, regularization="kl", reduction="none"), squares),
+        (
+            lambda x: ms.matching_loss(
+                x, tags + torch.arange(4), regularization="kl", reduction="none"
+            ),
+            squares,
+        ),
         (lambda x: ms.sparsemap_loss(mx.KSubset(2), x, point, "none"), squares[:, 0]),
         (lambda x: ms.log_partition(mx.KSubset(2), x), squares[:, 0]),
     ]:

@@ -9,6 +9,7 @@ finds a rule for batches; torch.compile and torch.export find an operator of tor
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from inspect import signature
 from typing import Any, ClassVar, TypeVar
 
@@ -87,9 +88,14 @@ class Operation:
             return _batched(overload, sizes, info.batch_size, in_dims, inputs)
 
         def forward(ctx: Any, *inputs: Any) -> Any:
-            output = run(*inputs)
+            with _exact(*inputs):
+                output = run(*inputs)
             setup(ctx, inputs, output)
             return output
+
+        def back(ctx: Any, *slopes: Any) -> Any:
+            with _exact(*slopes):
+                return backward(ctx, *slopes)
 
         overload = getattr(torch.ops.maxent, name).default  # what the compiler knows in a closure
 
@@ -100,7 +106,7 @@ class Operation:
         vars(transformed)["__signature__"] = signature(run)
 
         operator.register_vmap(vmap_traced)
-        parts: dict[str, Callable[..., Any]] = {"forward": forward, "backward": backward}
+        parts: dict[str, Callable[..., Any]] = {"forward": forward, "backward": back}
         cls._plain = staticmethod(_function(f"{cls.__name__}Plain", parts) if derived else run)
         parts = {"forward": transformed, "setup_context": setup, "backward": backward, "vmap": vmap}
         cls._transformed = staticmethod(_function(f"{cls.__name__}Transformed", parts))
@@ -140,6 +146,19 @@ class Operation:
             )
         # a tensor that was wrapped does not tell the compiler that it needs a gradient
         return cls._transformed(*(x.view_as(x) if isinstance(x, Tensor) else x for x in inputs))
+
+
+def _exact(*inputs: Any) -> AbstractContextManager[Any]:
+    """No autocast, which would multiply matrices of the derivatives in 16 bits."""
+    for x in inputs:
+        if isinstance(x, Tensor):
+            kind = x.device.type
+            return torch.autocast(kind, enabled=False) if _cast(kind) else nullcontext()
+    return nullcontext()
+
+
+def _cast(kind: str) -> bool:
+    return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
 
 
 def constant(function: Called) -> Called:

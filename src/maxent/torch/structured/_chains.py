@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 import torch
 from maxent.torch._operators import Operation, eager
 from maxent.torch.maps._dispatch import backend_of
-from maxent.torch.structured._lengths import check_lengths, described
+from maxent.torch.structured._lengths import check_generator, check_lengths, described
 from torch import Tensor
 
 _ENGINES = {"numba": "_chain_compiled", "triton": "_chain_triton", "plain": "_chain_plain"}
@@ -56,10 +56,7 @@ class Chains(NamedTuple):
 
     def sample(self, n: int, generator: torch.Generator | None) -> Tensor:
         """States of n paths of each chain, drawn on the CPU."""
-        if torch.compiler.is_compiling() and generator is not None:
-            raise NotImplementedError(
-                "a generator is not for torch.compile: leave it out there, and seed torch itself"
-            )
+        check_generator(generator)
         nodes, transitions, lengths = self
         batch, length, _ = nodes.shape
         uniform = torch.rand((n, batch, length), dtype=torch.float64, generator=generator)
@@ -105,6 +102,8 @@ class Chains(NamedTuple):
             later = moves[:, -t] + (after[-1] + nodes[:, -t])[:, None]
             after.append(torch.where(inside[:, -t, None], later.amax(2), 0.0))
         best = torch.stack(before, 1) + torch.stack(after[::-1], 1)
+        if self.on_cpu and eager(self.nodes):
+            check_paths(best[:, 0].amax(1))
         return best.masked_fill(~inside[:, :, None], -torch.inf).to(self.nodes.dtype)
 
     def score(self, tags: Tensor) -> Tensor:
@@ -446,12 +445,14 @@ def prepare(
         )
     lengths = check_lengths(lengths, nodes, length)
     dtype = torch.promote_types(nodes.dtype, transitions.dtype)
-    for extra in (start, end):
-        if extra is not None and tuple(extra.shape) != (k,):
+    for name, extra in (("start", start), ("end", end)):
+        if extra is None:
+            continue
+        if not isinstance(extra, Tensor) or tuple(extra.shape) != (k,):
             raise ValueError(
-                f"start and end scores are vectors of {k} numbers, got {tuple(extra.shape)}"
+                f"{name} is a tensor of {k} scores, one per state, got {described(extra)}"
             )
-        dtype = dtype if extra is None else torch.promote_types(dtype, extra.dtype)
+        dtype = torch.promote_types(dtype, extra.dtype)
     dtype = torch.float64 if dtype == torch.float64 else torch.float32
     nodes, transitions = nodes.to(dtype), transitions.to(dtype)
     if start is not None or end is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -24,15 +25,27 @@ class Loss(Operation, name="ctc_loss"):
 
     @staticmethod
     def run(
-        scores: Tensor, targets: Tensor, lengths: Tensor, sizes: Tensor, blank: int
+        scores: Tensor,
+        targets: Tensor,
+        lengths: Tensor,
+        sizes: Tensor,
+        blank: int,
+        lacking: bool,
     ) -> tuple[Tensor, Tensor]:
         given = [x.detach().contiguous() for x in (scores, targets, lengths, sizes)]
-        value, slope = _engine(backend_of(scores)).loss(*given, blank)
+        value, slope = load_engine(backend_of(scores)).loss(*given, blank)
+        if not lacking:
+            _check_alignments(value == torch.inf, ", or give zero_infinity=True")
         return value, slope.to(scores.dtype)
 
     @staticmethod
     def fake(
-        scores: Tensor, targets: Tensor, lengths: Tensor, sizes: Tensor, blank: int
+        scores: Tensor,
+        targets: Tensor,
+        lengths: Tensor,
+        sizes: Tensor,
+        blank: int,
+        lacking: bool,
     ) -> tuple[Tensor, Tensor]:
         value = scores.new_empty(scores.shape[0], dtype=torch.float64)
         return value, scores.new_empty(scores.shape)
@@ -44,9 +57,7 @@ class Loss(Operation, name="ctc_loss"):
         ctx.save_for_backward(*inputs[:4], output[1])
 
     @staticmethod
-    def backward(
-        ctx: Any, g: Tensor | None, g_slope: Tensor | None
-    ) -> tuple[Tensor | None, None, None, None, None]:
+    def backward(ctx: Any, g: Tensor | None, g_slope: Tensor | None) -> tuple[Tensor | None, ...]:
         scores, targets, lengths, sizes, own = ctx.saved_tensors
         slope = None if g is None else g.to(own.dtype)[:, None, None] * own
         if g_slope is not None:
@@ -54,7 +65,7 @@ class Loss(Operation, name="ctc_loss"):
             aligned = _Covariance.apply(exact, targets, lengths, sizes, v, ctx.blank)
             more = (_softmax_jvp(exact, lengths, v) - aligned).to(scores.dtype)
             slope = more if slope is None else slope + more
-        return slope, None, None, None, None
+        return slope, *[None] * 5
 
 
 class Sums(Operation, name="ctc_sums"):
@@ -65,7 +76,8 @@ class Sums(Operation, name="ctc_sums"):
         scores: Tensor, targets: Tensor, lengths: Tensor, sizes: Tensor, blank: int
     ) -> tuple[Tensor, Tensor]:
         given = [x.detach().contiguous() for x in (scores, targets, lengths, sizes)]
-        value, mean = _engine(backend_of(scores)).sums(*given, blank)
+        value, mean = load_engine(backend_of(scores)).sums(*given, blank)
+        _check_alignments(value == -torch.inf)
         return value, mean
 
     @staticmethod
@@ -101,9 +113,9 @@ class _Covariance(Operation, name="ctc_covariance"):
     ) -> Tensor:
         out = torch.zeros(scores.shape, dtype=scores.dtype)
         along = v.detach().cpu().numpy()
-        for row, (domain, theta, columns) in enumerate(
-            _rows(scores, targets, lengths, sizes, blank)
-        ):
+        # a row that v leaves out may have no alignment
+        used = np.flatnonzero(along.any(axis=(1, 2))).tolist()
+        for row, domain, theta, columns in _rows(scores, targets, lengths, sizes, blank, used):
             cut = along[row, : len(theta)][:, columns]
             slope = domain.softmax_jvp(theta.reshape(1, -1), None, cut.reshape(1, -1))
             found = torch.from_numpy(np.asarray(slope).reshape(theta.shape))
@@ -139,7 +151,8 @@ class Best(Operation, name="ctc_best"):
         scores: Tensor, targets: Tensor, lengths: Tensor, sizes: Tensor, blank: int
     ) -> tuple[Tensor, Tensor]:
         given = [x.detach().cpu().contiguous() for x in (scores, targets, lengths, sizes)]
-        value, label = _engine("numba").best(*given, blank)
+        value, label = load_engine("numba").best(*given, blank)
+        _check_alignments(value == -torch.inf)
         return value.to(scores.device), label.to(scores.device)
 
     @staticmethod
@@ -156,9 +169,7 @@ class Sparse(Operation, name="ctc_sparse"):
     @staticmethod
     def run(scores: Tensor, targets: Tensor, lengths: Tensor, sizes: Tensor, blank: int) -> Tensor:
         out = torch.zeros(scores.shape, dtype=scores.dtype)
-        for row, (domain, theta, columns) in enumerate(
-            _rows(scores, targets, lengths, sizes, blank)
-        ):
+        for row, domain, theta, columns in _rows(scores, targets, lengths, sizes, blank):
             p = torch.from_numpy(np.asarray(domain.project(theta.ravel())).reshape(theta.shape))
             out[row, : len(theta)][:, columns] = p.to(scores.dtype)
         return out.to(scores.device)
@@ -186,9 +197,7 @@ class _SparseTangent(Operation, name="ctc_sparse_tangent"):
     ) -> Tensor:
         out = torch.zeros(scores.shape, dtype=v.dtype)
         along = v.detach().cpu().numpy()
-        for row, (domain, theta, columns) in enumerate(
-            _rows(scores, targets, lengths, sizes, blank)
-        ):
+        for row, domain, theta, columns in _rows(scores, targets, lengths, sizes, blank):
             cut, flat = along[row, : len(theta)][:, columns], theta.reshape(1, -1)
             slope = domain.project_jvp(flat, flat, cut.reshape(1, -1))
             found = torch.from_numpy(np.asarray(slope).reshape(theta.shape))
@@ -252,32 +261,46 @@ class Target(Operation, name="ctc_target"):
         return targets.new_empty(targets.shape, dtype=torch.int64)
 
 
-def _engine(backend: str) -> ModuleType:
+def _check_alignments(none: Tensor, otherwise: str = "") -> None:
+    """On the CPU, refuse targets that scores of -inf leave no alignment."""
+    if none.device.type == "cpu" and bool(none.any()):
+        raise ValueError(
+            f"target {int(none.nonzero()[0])} has no alignment: scores of -inf forbid every one of "
+            f"them; leave at least one finite{otherwise}"
+        )
+
+
+def load_engine(backend: str) -> ModuleType:
     """The module of a backend, imported when it is first asked."""
     return importlib.import_module(f"maxent.torch.structured.{_ENGINES[backend]}")
 
 
 def _softmax_jvp(scores: Tensor, lengths: Tensor, v: Tensor) -> Tensor:
     """The derivative of the softmax of each position along v, 0 behind the ends."""
-    inside = (torch.arange(scores.shape[1], device=scores.device) < lengths[:, None])[:, :, None]
+    inside = torch.arange(scores.shape[1], device=scores.device) < lengths[:, None]
+    inside = (inside & (scores.amax(2) > -torch.inf))[:, :, None]
     p = torch.where(inside, scores, 0.0).softmax(2)
     along = torch.where(inside, v, 0.0)
     return p * (along - (p * along).sum(2, keepdim=True))
 
 
 def _rows(
-    scores: Tensor, targets: Tensor, lengths: Tensor, sizes: Tensor, blank: int
-) -> list[tuple[Automaton, Array, Array]]:
+    scores: Tensor,
+    targets: Tensor,
+    lengths: Tensor,
+    sizes: Tensor,
+    blank: int,
+    used: Sequence[int] | None = None,
+) -> list[tuple[int, Automaton, Array, Array]]:
     """For each row its automaton over the labels of its target, their scores and their columns."""
     given = scores.detach().cpu().double().numpy()
+    target, length, size = targets.tolist(), lengths.tolist(), sizes.tolist()
     found = []
-    for row, (target, length, size) in enumerate(
-        zip(targets.tolist(), lengths.tolist(), sizes.tolist(), strict=True)
-    ):
-        columns, local = np.unique([blank, *target[:size]], return_inverse=True)
+    for row in range(len(target)) if used is None else used:
+        columns, local = np.unique([blank, *target[row][: size[row]]], return_inverse=True)
         own = local.tolist()
         domain = Automaton.ctc(own[1:], len(columns), own[0])
-        found.append((domain, given[row, :length][:, columns], columns))
+        found.append((row, domain, given[row, : length[row]][:, columns], columns))
     return found
 
 
@@ -286,7 +309,7 @@ def supports(
 ) -> list[list[tuple[float, list[int]]]]:
     """The weights and the labels of the alignments that each projection mixes, heaviest first."""
     found = []
-    for domain, theta, columns in _rows(scores, targets, lengths, sizes, blank):
+    for _, domain, theta, columns in _rows(scores, targets, lengths, sizes, blank):
         support: Support = domain.project_support(theta.ravel())[1][0]
         words = domain.decode(support.vertices.toarray())
         mixed = [

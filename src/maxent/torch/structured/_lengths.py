@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -33,11 +34,49 @@ def check_lengths(
     counts = lengths.dtype == torch.bool or tuple(lengths.shape) == (batch,)
     if lengths.is_floating_point() or lengths.is_complex() or not counts:
         raise ValueError(
-            f"lengths are {batch} integers, one per sequence, or a mask of shape "
+            f"lengths are {batch} integers, one per sequence, or a bool mask of shape "
             f"{(batch, longest)}, got {described(lengths)}"
         )
     counted: Tensor = _Counted.apply(lengths, least, longest, what)
     return counted.to(scores.device)
+
+
+def check_heads(heads: Tensor, shape: tuple[int, ...], n: int) -> None:
+    """Refuse what are no heads (..., n) of a batch of this shape."""
+    integers = isinstance(heads, Tensor) and not (heads.is_floating_point() or heads.is_complex())
+    if not integers or tuple(heads.shape) != (*shape, n):
+        raise ValueError(
+            f"heads are integers of shape {(*shape, n)}, one for each node (that of the root is "
+            f"not read), got {described(heads)}"
+        )
+
+
+def check_cost(cost: float, what: str) -> None:
+    """Refuse what is no cost of a wrong part."""
+    try:
+        right = 0 <= cost < math.inf
+    except TypeError:
+        right = False
+    if not right:
+        raise ValueError(f"the cost of a wrong {what} is a finite number >= 0, got {cost!r}")
+
+
+def check_generator(generator: torch.Generator | None) -> None:
+    """Refuse what is no generator, and any in compiled code."""
+    if generator is None:
+        return
+    if not isinstance(generator, torch.Generator) or generator.device.type != "cpu":
+        raise TypeError(f"generator is a torch.Generator of the CPU or None, got {generator!r}")
+    if torch.compiler.is_compiling():
+        raise NotImplementedError(
+            "a generator is not for torch.compile: leave it out there, and seed torch itself"
+        )
+
+
+def check_root(root: str) -> None:
+    """Refuse what says nothing about the dependents of the root."""
+    if root not in ("single", "multi"):
+        raise ValueError(f'root must be "single" or "multi", got {root!r}')
 
 
 def described(x: Any) -> str:

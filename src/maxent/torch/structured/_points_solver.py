@@ -197,7 +197,7 @@ class _Search:
                 return
 
     def gap(self) -> float:
-        """What the cost of a plan with the right sums exceeds the dual value by, at least.
+        """What the value may be off by: a plan with the right sums costs more than the least.
 
         Columns and rows that have too much are scaled down, and what they all lack is moved by a
         plan of rank one; the entropy of the sum of both is at most the sum of theirs.
@@ -215,7 +215,10 @@ class _Search:
         if rest > 0:
             value += self._of_rank_one(lacking_left, lacking_right, rest)
             value -= strength * (1 - rest) * float(np.log1p(-rest))
-        return max(value - self._dual(self.f, self.g), 0.0)
+        # the dual value is below the least by as much as the mass of the plan is above 1: where
+        # all entries of a row are too small to be numbers, f does not make its sum right
+        above = strength * (float(b @ self._shares) - 1)
+        return max(value - self._dual(self.f, self.g), above, 0.0)
 
     def _of_rank_one(self, left: Tensor, right: Tensor, rest: float) -> float:
         """Cost and entropy of left right' / rest, beside the share ``rest`` of what is possible."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from maxent.torch._operators import Operation
 from maxent.torch.maps._dispatch import backend_of
-from maxent.torch.structured._lengths import check_lengths, described
+from maxent.torch.structured._lengths import check_generator, check_lengths, described
 from torch import Tensor
 
 _ENGINES = {"numba": "_segments_compiled", "triton": "_segments_triton", "plain": "_segments_plain"}
@@ -41,6 +41,7 @@ class Segments(NamedTuple):
 
     def sample(self, n: int, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
         """Labels and beginnings (n, B, T) of segmentations of each sequence, drawn on the CPU."""
+        check_generator(generator)
         batch, _, length = self.begins.shape
         shape = (batch, n, length, 2)
         uniform = torch.rand(shape, dtype=torch.float64, generator=generator)

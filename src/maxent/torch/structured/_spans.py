@@ -40,6 +40,13 @@ def inside(lengths: Tensor, n: int) -> Tensor:
     return real[:, :, None] & real[:, None, :]
 
 
+def cells(lengths: Tensor, n: int, kind: str) -> Tensor:
+    """Which cells (B, n, n, 1) trees may have."""
+    first, last = torch.meshgrid(*[torch.arange(n, device=lengths.device)] * 2, indexing="ij")
+    own = first <= last if kind == "binary" else (first != last) & (last > 0)
+    return (inside(lengths, n) & own)[..., None]
+
+
 def pack(table: Tensor, lengths: Tensor) -> Rows:
     """Rows of the core: a view of all, or the used entries as a Ragged."""
     n = table.shape[1]
@@ -338,12 +345,13 @@ class Checked(Operation, name="span_trees_checked"):
 
     @staticmethod
     def run(marks: Tensor, lengths: Tensor, kind: str, what: str) -> Tensor:
-        kept = marks.double() * inside(lengths, marks.shape[1])[..., None]
+        there = inside(lengths, marks.shape[1])[..., None]
+        kept = torch.where(there, marks.double(), 0.0)
         if marks.device.type != "cpu":
             return kept
         domain = domain_of(marks, kind)
         best = unpack(domain.argmax(pack(2 * kept - 1, lengths)), kept, lengths)
-        wrong = ((best - kept).abs().sum((1, 2, 3)) > 0).nonzero()
+        wrong = (best != kept).flatten(1).any(1).nonzero()
         if len(wrong):
             row = int(wrong[0])
             raise ValueError(
@@ -368,7 +376,8 @@ class Heads(Operation, name="span_trees_heads"):
         if heads.device.type != "cpu":
             heads = heads.clamp(0, n - 1)
         elif bool(((heads < 0) | (heads >= n)).any()):
-            raise ValueError(f"heads run from 0, the root, to {n - 1}, got {heads.tolist()}")
+            low, high = int(heads.min()), int(heads.max())
+            raise ValueError(f"heads run from 0, the root, to {n - 1}, got {low} to {high}")
         marks = torch.zeros(batch, n, n, dtype=torch.float64, device=heads.device)
         marks.scatter_(1, heads[:, None, :].long(), real[:, None, :].double())
         return marks[..., None]

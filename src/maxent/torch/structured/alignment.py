@@ -126,10 +126,12 @@ def soft_dtw(
     >>> soft_dtw(x, torch.tensor([[0.0, 2.0]]), gamma=0.001)
     tensor([0.9993])
     """
-    if not 0 < gamma < math.inf:
-        raise ValueError(f"soft_dtw needs a finite gamma > 0, got {gamma!r}")
+    check_gamma(gamma)
     x, y = _sequences(x, y)
     pairs = _pairs(x, x.shape[1], y.shape[1], x_lengths, y_lengths, band)
+    # what lies behind the ends may be NaN, which products of matrices would spread
+    x = x if x_lengths is None else _within(x, pairs[0])
+    y = y if y_lengths is None else _within(y, pairs[1])
     log_partition: Tensor = _FusedAffinities.apply(x, y, *pairs, 1.0 / gamma)[0]
     return -gamma * log_partition
 
@@ -153,6 +155,18 @@ def _covariance(theta: Tensor, v: Tensor, ns: Tensor, ms: Tensor, band: int) -> 
 _Softmax = sums("alignment", _softmax, _covariance)
 
 
+def check_gamma(gamma: float) -> None:
+    """Refuse what is no softness; a tensor would have a gradient that is not there."""
+    if isinstance(gamma, Tensor) or not 0 < gamma < math.inf:
+        raise ValueError(f"soft_dtw needs a finite number gamma > 0, got {gamma!r}")
+
+
+def check_band(band: int | None) -> None:
+    """Refuse what is no band."""
+    if band is not None and (isinstance(band, bool) or not isinstance(band, int) or band < 0):
+        raise ValueError(f"the band is an integer >= 0 or None, got {band!r}")
+
+
 def _explain(theta: Tensor, ns: Tensor, ms: Tensor, value: Tensor) -> None:
     """Refuse a pair whose log-partition is not finite."""
     row = int((~value.isfinite()).nonzero()[0])
@@ -165,6 +179,18 @@ def _explain(theta: Tensor, ns: Tensor, ms: Tensor, value: Tensor) -> None:
     raise ValueError(
         f"pair {row} has no alignment: scores of -inf forbid every one of them; leave at least "
         "one path finite"
+    )
+
+
+def _explain_sequences(x: Tensor, y: Tensor, ns: Tensor, ms: Tensor, value: Tensor) -> None:
+    """Refuse a pair of sequences whose value is not finite: no alignment of theirs is forbidden."""
+    row = int((~value.isfinite()).nonzero()[0])
+    for name, sequences, counts in (("x", x, ns), ("y", y, ms)):
+        if not bool(sequences[row, : counts[row]].isfinite().all()):
+            raise ValueError(f"{name} of pair {row} has elements that are NaN or infinite")
+    raise ValueError(
+        f"the squared distances of pair {row}, over gamma, are beyond the largest numbers of "
+        f"{x.dtype}: make the elements smaller, or gamma larger"
     )
 
 
@@ -222,7 +248,7 @@ class _FusedAffinities(Operation, name="soft_dtw"):
             return value, *_pulled(x, y, -mean, scale)
         value, d_x, d_y = _engine(x).soft_dtw(x, y, ns, ms, band, scale)
         if not bool(value.isfinite().all()):
-            _explain(_Affinity.run(x, y, scale), ns, ms, value)
+            _explain_sequences(x, y, ns, ms, value)
         return value, d_x, d_y
 
     @staticmethod
@@ -261,7 +287,7 @@ def _sequences(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
             )
     if x.ndim == 2 and y.ndim == 2:
         x, y = x[:, :, None], y[:, :, None]
-    if x.ndim != 3 or y.ndim != 3 or len(x) != len(y) or x.shape[2] != y.shape[2]:
+    if x.ndim != 3 or y.ndim != 3 or x.shape[::2] != y.shape[::2]:
         raise ValueError(
             "x and y are as many sequences of elements of one size, (B, n, d) and (B, m, d), got "
             f"{tuple(x.shape)} and {tuple(y.shape)}"
@@ -292,6 +318,12 @@ def _prepared(
     return scores.to(compute_type(scores)).contiguous(), *pairs
 
 
+def _within(x: Tensor, lengths: Tensor) -> Tensor:
+    """Sequences, 0 behind their ends."""
+    place = torch.arange(x.shape[1], device=x.device)
+    return torch.where((place < lengths[:, None])[:, :, None], x, 0.0)
+
+
 def _pairs(
     batch: Tensor,
     n: int,
@@ -301,7 +333,6 @@ def _pairs(
     band: int | None,
 ) -> tuple[Tensor, Tensor, int]:
     """The elements on either side of each pair, and the band."""
-    if band is not None and (isinstance(band, bool) or not isinstance(band, int) or band < 0):
-        raise ValueError(f"the band is an integer >= 0 or None, got {band!r}")
+    check_band(band)
     ns, ms = check_lengths(x_lengths, batch, n), check_lengths(y_lengths, batch, m)
     return ns, ms, _EVERYWHERE if band is None else band

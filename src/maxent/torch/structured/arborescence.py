@@ -9,7 +9,6 @@ CUDA, where looking would wait for the device, log-partition and marginals of su
 
 from __future__ import annotations
 
-import math
 from typing import Any, Literal
 
 import torch
@@ -17,9 +16,16 @@ from maxent.rows.arrays import Ragged, Rows
 from maxent.structured.trees.arborescence import Arborescence
 from maxent.torch._operators import Operation
 from maxent.torch.maps._dispatch import compute_type
+from maxent.torch.maps.losses import check_reduction
 from maxent.torch.structured import _arborescence_plain
 from maxent.torch.structured._arborescence_third import third_cumulant
-from maxent.torch.structured._lengths import check_lengths, described
+from maxent.torch.structured._lengths import (
+    check_cost,
+    check_heads,
+    check_lengths,
+    check_root,
+    described,
+)
 from torch import Tensor, nn
 
 Root = Literal["single", "multi"]
@@ -224,8 +230,8 @@ def arborescence_hinge_loss(
     tensor(2.)
     """
     rows, lengths = _prepare(scores, lengths, "arborescence_hinge_loss")
-    gold = _gold(rows, heads, lengths, root)
-    _check_cost(cost)
+    gold = _gold(rows, heads, lengths, root, tuple(scores.shape[:-2]))
+    check_cost(cost, "head")
     augmented = (rows.detach().double() + cost) - cost * gold
     wrong = _Best.apply(augmented, lengths, root) - gold
     loss = _inner(rows.double(), wrong) + cost * wrong.clamp_min(0).sum((1, 2))
@@ -243,6 +249,7 @@ class ArborescenceMarginals(nn.Module):
 
     def __init__(self, root: Root = "single") -> None:
         super().__init__()
+        check_root(root)
         self.root: Root = root
 
     def forward(self, scores: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -288,10 +295,12 @@ class ArborescenceLoss(nn.Module):
             raise ValueError(
                 f'kind must be "crf", "sparsemap", "hinge" or "perceptron", got {kind!r}'
             )
+        check_root(root)
+        check_reduction(reduction)
         if cost is not None:
             if kind != "hinge":
                 raise ValueError(f'cost is that of a wrong head in "hinge", not in {kind!r}')
-            _check_cost(cost)
+            check_cost(cost, "head")
         self.kind, self.root, self.reduction, self.cost = kind, root, reduction, cost
 
     def forward(self, scores: Tensor, heads: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -313,41 +322,38 @@ class ArborescenceLoss(nn.Module):
 
 
 def _prepare(scores: Tensor, lengths: Tensor | None, name: str) -> tuple[Tensor, Tensor | None]:
-    """Scores (batch, n, n) and lengths (batch,), checked."""
-    if not scores.is_floating_point():
-        raise TypeError(f"{name} needs floating scores, got {scores.dtype}")
+    """Scores (batch, n, n), 0 where there is no arc, and lengths (batch,), checked."""
+    if not isinstance(scores, Tensor) or not scores.is_floating_point():
+        raise TypeError(f"{name} needs a tensor of floating scores, got {described(scores)}")
     if scores.ndim < 2 or scores.shape[-1] != scores.shape[-2] or scores.shape[-1] == 0:
         raise ValueError(
             f"{name} needs scores of shape (..., n, n), [head, dependent] with the root first, "
             f"got {tuple(scores.shape)}"
         )
     rows = scores.reshape(-1, *scores.shape[-2:]).to(compute_type(scores))
-    if lengths is None:
-        return rows, None
     shape, n = tuple(scores.shape[:-2]), scores.shape[-1]
+    place = torch.arange(n, device=rows.device)
+    arcs = (place[:, None] != place) & (place > 0)  # the others may be anything, NaN as well
+    if lengths is None:
+        return torch.where(arcs, rows, 0.0), None
+    lengths = torch.as_tensor(lengths)
     masked = lengths.dtype == torch.bool
     if lengths.is_floating_point() or tuple(lengths.shape) != ((*shape, n) if masked else shape):
         raise ValueError(
-            f"lengths are integers of shape {shape}, one per graph, or a mask of shape "
+            f"lengths are integers of shape {shape}, one per graph, or a bool mask of shape "
             f"{(*shape, n)}, got {described(lengths)}"
         )
     given = lengths.reshape(-1, n) if masked else lengths.reshape(-1)
-    return rows, check_lengths(given, rows, n, 1, "the nodes, the root included")
+    counts = check_lengths(given, rows, n, 1, "the nodes, the root included")
+    return torch.where(arcs & _arborescence_plain._inside(counts, n), rows, 0.0), counts
 
 
-def _check_cost(cost: float) -> None:
-    if not 0 <= cost < math.inf:
-        raise ValueError(f"the cost of a wrong head is a finite number >= 0, got {cost!r}")
-
-
-def _gold(rows: Tensor, heads: Tensor, lengths: Tensor | None, root: Root) -> Tensor:
+def _gold(
+    rows: Tensor, heads: Tensor, lengths: Tensor | None, root: Root, shape: tuple[int, ...]
+) -> Tensor:
     """The vertices (batch, n, n) in float64 of heads (..., n), which must be trees."""
     batch, n, _ = rows.shape
-    if heads.is_floating_point() or heads.numel() != batch * n:
-        raise ValueError(
-            f"heads are integers, one for each of the {n} nodes of {batch} graphs (that of the "
-            f"root is not read), got {heads.dtype} of shape {tuple(heads.shape)}"
-        )
+    check_heads(heads, shape, n)
     gold: Tensor = _Trees.apply(heads.reshape(batch, n).to(rows.device), lengths, root)
     return gold
 
@@ -534,7 +540,7 @@ def _loss(
     kind: str,
 ) -> Tensor:
     rows, lengths = _prepare(scores, lengths, "the loss of a tree")
-    gold = _gold(rows, heads, lengths, root)
+    gold = _gold(rows, heads, lengths, root, tuple(scores.shape[:-2]))
     exact = rows.double()  # log Z and the score of a tree may be large and close
     loss = _point(exact, lengths, kind, root)[0] - _inner(exact, gold)
     if kind == "project":
@@ -543,8 +549,7 @@ def _loss(
 
 
 def _reduce(loss: Tensor, reduction: str, shape: torch.Size) -> Tensor:
+    check_reduction(reduction)
     if reduction == "none":
         return loss.reshape(shape)
-    if reduction not in ("mean", "sum"):
-        raise ValueError(f'reduction must be "none", "mean" or "sum", got {reduction!r}')
     return loss.sum() if reduction == "sum" else loss.sum() / max(1, loss.shape[0])

@@ -23,6 +23,7 @@ import torch
 from maxent.torch.maps.losses import check_reduction
 from maxent.torch.structured._chains import prepare
 from maxent.torch.structured._divergences import cross_entropy_of, kl_of
+from maxent.torch.structured._lengths import check_cost
 from torch import Tensor
 
 Divergence = Callable[..., Tensor]
@@ -136,8 +137,7 @@ class ChainScores:
     def hinge_loss(self, tags: Tensor, cost: float = 1.0, reduction: str = "mean") -> Tensor:
         """The structured hinge, see ``chain_hinge_loss``."""
         check_reduction(reduction)
-        if not cost >= 0:
-            raise ValueError(f"the cost of a wrong state is at least 0, got {cost!r}")
+        check_cost(cost, "state")
         return _reduced(self._chains.margin(self._chains.check_tags(tags), float(cost)), reduction)
 
     def perceptron_loss(self, tags: Tensor, reduction: str = "mean") -> Tensor:
@@ -523,4 +523,4 @@ def chain_perceptron_loss(
 def _reduced(loss: Tensor, reduction: str) -> Tensor:
     if reduction == "none":
         return loss
-    return loss.sum() / max(len(loss), 1) if reduction == "mean" else loss.sum()
+    return loss.sum() / max(loss.shape[0], 1) if reduction == "mean" else loss.sum()

@@ -8,6 +8,7 @@ with ones at its 2 n - 1 labelled spans. See ``maxent.structured.ConstituencyTre
 from __future__ import annotations
 
 from maxent.torch.maps.losses import check_reduction
+from maxent.torch.structured._lengths import described
 from maxent.torch.structured.span_scores import SpanScores, check_kind
 from torch import Tensor, nn
 
@@ -44,10 +45,11 @@ class ConstituencyScores(SpanScores):
         return marks
 
     def _marks(self, target: Tensor) -> Tensor:
-        if target.numel() != self._rows.numel() or tuple(target.shape[-3:]) != self._tree:
+        shape = (*self._shape, *self._tree)
+        if not isinstance(target, Tensor) or tuple(target.shape) != shape:
             raise ValueError(
-                f"trees are zeros and ones in the shape of the scores "
-                f"{(*self._shape, *self._tree)}, got {tuple(target.shape)}"
+                f"trees are zeros and ones in the shape of the scores {shape}, got "
+                f"{described(target)}"
             )
         return target.detach().reshape(self._rows.shape).to(self._rows.device)
 

@@ -55,7 +55,8 @@ def ctc_loss(
     reduction : "mean", "sum" or "none", default "mean"
         "mean" divides each loss by the length of its target, and is over the sequences.
     zero_infinity : bool, default False
-        Whether targets without an alignment count as 0; otherwise they are refused.
+        Whether targets without an alignment count as 0; otherwise they are refused on the CPU, and
+        infinite on CUDA.
 
     Examples
     --------
@@ -65,7 +66,7 @@ def ctc_loss(
     """
     check_reduction(reduction)
     _, *given = _prepared(scores, targets, lengths, target_lengths, blank, zero_infinity)
-    loss, _ = Loss.apply(scores.to(_type(scores)), *given, blank)
+    loss, _ = Loss.apply(scores.to(_type(scores)), *given, blank, zero_infinity)
     if zero_infinity:
         loss = torch.where(loss == torch.inf, 0.0, loss)
     return _reduced(loss, given[2], reduction).to(_type(scores))
@@ -287,7 +288,9 @@ def sparse_ctc_loss(
     aligned = Sparse.apply(*given, blank)
     # |theta - aligned|^2 - |theta - near|^2, over 2; the points maximise, so they are held fixed
     near, aligned = near.detach(), aligned.detach()
-    loss = ((near - aligned) * (theta - (near + aligned) / 2)).sum((1, 2)).clamp_min(0)
+    # a label that is forbidden is in neither, and -inf times 0 would be NaN
+    apart = torch.where(near == aligned, 0.0, theta - (near + aligned) / 2)
+    loss = ((near - aligned) * apart).sum((1, 2)).clamp_min(0)
     return _reduced(loss, given[3], reduction).to(_type(scores))
 
 

@@ -23,6 +23,7 @@ from maxent.structured.max_marginals import (
 from maxent.torch._operators import Operation, eager
 from maxent.torch.structured._divergences import cross_entropy_of, kl_of
 from maxent.torch.structured._domains import domain_argument, domain_of
+from maxent.torch.structured._lengths import check_generator
 from maxent.torch.structured.oracles import arrays, as_rows, beside, sums_of
 from torch import Tensor
 
@@ -253,11 +254,8 @@ def _drawn(
     name: str,
 ) -> Tensor:
     _check_count(n, name, "n")
-    if torch.compiler.is_compiling() and generator is not None:
-        raise NotImplementedError(
-            "a generator is not for torch.compile: leave it out there, and seed torch itself"
-        )
-    seeds = torch.randint(2**62, (len(rows), 1), generator=generator)
+    check_generator(generator)
+    seeds = torch.randint(2**62, (rows.shape[0], 1), generator=generator)
     drawn: Tensor = draw.apply(rows.detach(), seeds, n, domain_argument(domain, rows))
     return drawn.movedim(1, 0).reshape(n, *theta.shape)
 

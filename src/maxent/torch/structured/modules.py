@@ -8,7 +8,7 @@ import torch
 from maxent.core.domains import Domain
 from maxent.core.domains.active_set import Support
 from maxent.torch.maps.losses import check_reduction
-from maxent.torch.structured.alignment import soft_dtw
+from maxent.torch.structured.alignment import check_band, check_gamma, soft_dtw
 from maxent.torch.structured.chain import ChainScores
 from maxent.torch.structured.sparsemap import sparsemap, sparsemap_loss, sparsemap_support
 from torch import Tensor, nn
@@ -46,6 +46,8 @@ class LinearChain(nn.Module):
         if loss not in _LOSSES:
             raise ValueError(f"loss must be one of {', '.join(_LOSSES)}, got {loss!r}")
         check_reduction(reduction)
+        if isinstance(n_states, bool) or not isinstance(n_states, int) or n_states < 1:
+            raise ValueError(f"LinearChain needs an integer n_states >= 1, got {n_states!r}")
         self.loss, self.reduction = loss, reduction
         self.transitions = nn.Parameter(torch.zeros(n_states, n_states))
         self.start = nn.Parameter(torch.zeros(n_states))
@@ -93,6 +95,8 @@ class SoftDTW(nn.Module):
 
     def __init__(self, gamma: float = 1.0, band: int | None = None) -> None:
         super().__init__()
+        check_gamma(gamma)
+        check_band(band)
         self.gamma, self.band = gamma, band
 
     def extra_repr(self) -> str:

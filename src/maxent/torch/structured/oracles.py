@@ -98,6 +98,8 @@ def as_rows(theta: Tensor, domain: Domain) -> Tensor:
         )
     if not theta.ndim:
         raise ValueError(f"scores of {domain} need at least one dimension, got a single number")
+    if theta.shape[-1] == 0:
+        raise ValueError(f"scores of {domain} have the shape (..., size), got {tuple(theta.shape)}")
     dtype = torch.float64 if theta.dtype == torch.float64 else torch.float32
     return theta.reshape(-1, theta.shape[-1]).to(dtype).contiguous()
 

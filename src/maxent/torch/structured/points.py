@@ -121,6 +121,8 @@ def sinkhorn_divergence(
         for z, c in ((x, across._a.reshape(across.a.shape)), (y, across._b.reshape(across.b.shape)))
     ]
     value = across._double_value - (within[0] + within[1]) / 2
+    # what the tolerance leaves below 0 is taken off, not its derivatives
+    value = value + (value.clamp_min(0) - value).detach()
     return value.to(across.value.dtype)
 
 
@@ -225,11 +227,11 @@ class PointPlan:
         )
         square = self._apart.square().sum(1) / 2
         self._double_value = (self._mass * (value + square)).reshape(self._batch)
-        self.value = self._double_value.to(dtype)
+        self.value = self._double_value.to(_wide(dtype))
         moved = self._apart[:, :, None]
         quarter = square[:, None] / 2
-        self.f = self._out(self._f + (self._x @ moved)[:, :, 0] + quarter)
-        self.g = self._out(self._g - (self._y @ moved)[:, :, 0] + quarter)
+        self.f = self._out(self._f + (self._x @ moved)[:, :, 0] + quarter, _wide(dtype))
+        self.g = self._out(self._g - (self._y @ moved)[:, :, 0] + quarter, _wide(dtype))
         self.violation, self.n_iter = (report[:, k].reshape(self._batch) for k in (0, 2))
         self.gap = (self._mass.detach() * report[:, 1]).reshape(self._batch)
 
@@ -243,11 +245,11 @@ class PointPlan:
 
     def row_sums(self) -> Tensor:
         """P 1, which is a up to the violation."""
-        return self.apply(self.b.new_ones(self.b.shape))
+        return self.apply(torch.ones_like(self.b))
 
     def column_sums(self) -> Tensor:
         """P' 1, which is b up to the violation."""
-        return self.apply_transpose(self.a.new_ones(self.a.shape))
+        return self.apply_transpose(torch.ones_like(self.a))
 
     def barycentres(self) -> Tensor:
         """Where each x goes on average, `sum_j P_ij y_j / a_i` (..., n, d): the entropic map."""
@@ -272,8 +274,8 @@ class PointPlan:
         n, m, d = self.x.shape[-2], self.y.shape[-2], self.x.shape[-1]
         return f"PointPlan({n} x {m} points of {d} dimensions, strength={self.strength:g})"
 
-    def _out(self, value: Tensor) -> Tensor:
-        return value.reshape(*self._batch, *value.shape[1:]).to(self._dtype)
+    def _out(self, value: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+        return value.reshape(*self._batch, *value.shape[1:]).to(dtype or self._dtype)
 
     def _product(self, v: Tensor, rows: Tensor, columns: Tensor, forward: bool) -> Tensor:
         name, size = ("apply", "m") if forward else ("apply_transpose", "n")
@@ -285,7 +287,7 @@ class PointPlan:
                 f"PointPlan.{name} needs a tensor (..., {size}) or (..., {size}, k) with "
                 f"{tuple(columns.shape[:-1])} first, got the shape {tuple(v.shape)}"
             )
-        values = v.to(_DOUBLE).reshape(len(self._x), columns.shape[-2], -1)
+        values = v.to(_DOUBLE).reshape(self._x.shape[0], columns.shape[-2], -1)
         mass = self._mass[:, None, None]
         if forward:
             values = self._shares_b[:, :, None] * values
@@ -520,7 +522,7 @@ def _masses(given: Tensor | None, points: Tensor, side: str, name: str) -> Tenso
     """Masses of the points' batch."""
     n = points.shape[-2]
     if given is None:
-        return points.new_full(points.shape[:-1], 1 / n)
+        return points.new_full(points.shape[:-1], 1 / n, dtype=_wide(points.dtype))
     masses = torch.as_tensor(given, device=points.device)
     if masses.shape[-1:] != (n,) or not _spreads(masses.shape[:-1], points.shape[:-2]):
         raise ValueError(
@@ -528,8 +530,13 @@ def _masses(given: Tensor | None, points: Tensor, side: str, name: str) -> Tenso
             f"{tuple(masses.shape)}"
         )
     if masses.dtype != _DOUBLE:
-        masses = masses.to(points.dtype)
+        masses = masses.to(_wide(points.dtype))
     return masses.expand(points.shape[:-1])
+
+
+def _wide(dtype: torch.dtype) -> torch.dtype:
+    """Of values, potentials and masses: sums of 16 bits would not be equal."""
+    return torch.promote_types(dtype, torch.float32)
 
 
 def _spreads(shape: tuple[int, ...], batch: tuple[int, ...]) -> bool:

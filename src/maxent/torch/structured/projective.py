@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from maxent.torch.maps.losses import check_reduction
+from maxent.torch.structured._lengths import check_heads, check_root
 from maxent.torch.structured._spans import Heads
 from maxent.torch.structured.span_scores import SpanScores, check_kind
 from torch import Tensor, nn
@@ -41,8 +42,7 @@ class ProjectiveScores(SpanScores):
     def __init__(
         self, scores: Tensor, lengths: Tensor | None = None, root: Root = "single"
     ) -> None:
-        if root not in ("single", "multi"):
-            raise ValueError(f'root must be "single" or "multi", got {root!r}')
+        check_root(root)
         layout = "(..., n, n), [head, dependent] with the root first"
         self._prepare(scores, lengths, root, 2, layout)
 
@@ -59,11 +59,7 @@ class ProjectiveScores(SpanScores):
 
     def _marks(self, target: Tensor) -> Tensor:
         batch, n = self._rows.shape[:2]
-        if target.is_floating_point() or target.numel() != batch * n:
-            raise ValueError(
-                f"heads are integers, one for each of the {n} nodes of {batch} trees (that of the "
-                f"root is not read), got {target.dtype} of shape {tuple(target.shape)}"
-            )
+        check_heads(target, self._shape, n)
         marks: Tensor = Heads.apply(target.reshape(batch, n).to(self._rows.device), self._lengths)
         return marks
 
@@ -185,6 +181,7 @@ class ProjectiveLoss(nn.Module):
     def __init__(self, kind: str = "crf", root: Root = "single", reduction: str = "mean") -> None:
         super().__init__()
         check_kind(kind)
+        check_root(root)
         check_reduction(reduction)
         self.kind, self.root, self.reduction = kind, root, reduction
 

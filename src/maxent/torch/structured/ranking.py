@@ -41,8 +41,9 @@ def soft_rank(
 ) -> Tensor:
     """Ranks from 1 to d: the smallest score has rank 1, or the largest where ``descending``.
 
-    Rows with NaN or +inf become NaN. With weights a score counts that many times: its rank is the
-    mean of its copies' ranks, hard or soft, for any weights > 0 (a weighted isotonic regression).
+    Rows with NaN or an infinity become NaN. With weights a score counts that many times: its rank
+    is the mean of its copies' ranks, hard or soft, for any weights > 0 (a weighted isotonic
+    regression).
 
     Parameters
     ----------
@@ -190,7 +191,7 @@ def soft_sort(
 
 def soft_quantile(
     x: Tensor,
-    q: float | Sequence[float],
+    q: float | Sequence[float] | Tensor,
     strength: float | None = None,
     regularization: str = "l2",
     *,
@@ -202,8 +203,8 @@ def soft_quantile(
     ----------
     x : tensor
         Scores.
-    q : float or sequence of float
-        Shares from 0 to 1. A sequence gives results with a first dimension of its length.
+    q : float, or sequence or tensor of them
+        Shares from 0 to 1. Several give results with a first dimension of its length.
     strength : float, default None
         How soft: 0 is the hard operation. None follows the spread of the scores.
     regularization : "l2" or "kl", default "l2"
@@ -218,8 +219,10 @@ def soft_quantile(
     >>> soft_quantile(x, 0.5, strength=0), soft_quantile(x, [0.0, 0.5], strength=1.0)
     (tensor(0.3000), tensor([0.8000, 1.8000]))
     """
-    shares = [q] if isinstance(q, int | float) else list(q)
-    if not all(isinstance(s, int | float) and 0 <= s <= 1 for s in shares):
+    given: Any = q.tolist() if isinstance(q, Tensor | np.ndarray | np.generic) else q
+    single = isinstance(given, int | float)
+    shares = [given] if single else list(given)
+    if not shares or not all(isinstance(s, int | float) and 0 <= s <= 1 for s in shares):
         raise ValueError(f"q is a share from 0 to 1, or a sequence of them, got {q!r}")
     order = soft_sort(x, strength, regularization, dim=dim).movedim(dim, -1)
     last = order.shape[-1] - 1
@@ -228,7 +231,7 @@ def soft_quantile(
         place = float(share) * last
         low = min(int(place), max(last - 1, 0))
         found.append(torch.lerp(order[..., low], order[..., min(low + 1, last)], place - low))
-    return found[0] if isinstance(q, int | float) else torch.stack(found)
+    return found[0] if single else torch.stack(found)
 
 
 class _Soft(nn.Module):
@@ -322,7 +325,13 @@ class SoftTopK(_Soft):
         self, k: int, strength: float | None = None, regularization: str = "l2", dim: int = -1
     ) -> None:
         super().__init__(strength, regularization, dim)
+        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+            raise ValueError(f"SoftTopK needs an integer k >= 1, got {k!r}")
         self.k = k
+
+    def extra_repr(self) -> str:
+        """How many, and the rest."""
+        return f"k={self.k}, {super().extra_repr()}"
 
     def forward(self, x: Tensor) -> Tensor:
         """Numbers from 0 to 1 of sum k along dim."""

@@ -305,7 +305,7 @@ def segment_crf_loss(
     loss = (scores.sums()[0] - scores.score(*target)).to(_type(content))
     if reduction == "none":
         return loss
-    return loss.sum() / max(len(loss), 1) if reduction == "mean" else loss.sum()
+    return loss.sum() / max(loss.shape[0], 1) if reduction == "mean" else loss.sum()
 
 
 def _type(content: Tensor) -> torch.dtype:

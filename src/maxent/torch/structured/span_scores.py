@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import torch
+from maxent.torch._operators import eager
 from maxent.torch.maps.losses import check_reduction
 from maxent.torch.structured._divergences import cross_entropy_of, kl_of
-from maxent.torch.structured._lengths import check_lengths
+from maxent.torch.structured._lengths import check_generator, check_lengths
 from maxent.torch.structured._spans import (
     Best,
     Checked,
@@ -18,6 +19,7 @@ from maxent.torch.structured._spans import (
     Sample,
     Softmax,
     SparseLoss,
+    cells,
 )
 from torch import Tensor
 
@@ -52,12 +54,14 @@ class SpanScores:
             mask = (tree[0],) if lengths.dtype == torch.bool else ()
             if tuple(lengths.shape) != (*shape, *mask):
                 raise ValueError(
-                    f"lengths are integers of shape {shape}, one per tree, or a mask of shape "
+                    f"lengths are integers of shape {shape}, one per tree, or a bool mask of shape "
                     f"{(*shape, tree[0])}, got {lengths.dtype} of shape {tuple(lengths.shape)}"
                 )
             lengths = lengths.reshape(-1, *mask)
-        self._rows, self._shape, self._tree, self._kind = rows, shape, tree, kind
+        self._shape, self._tree, self._kind = shape, tree, kind
         self._lengths = check_lengths(lengths, rows, tree[0], what="the nodes that there are")
+        # what no tree has may be anything, NaN as well
+        self._rows = torch.where(cells(self._lengths, tree[0], kind), rows, 0.0)
 
     @property
     def _ends(self) -> tuple[int, ...]:
@@ -104,6 +108,7 @@ class SpanScores:
         """n trees (n, ...) drawn with probability `exp(score) / Z`."""
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
             raise ValueError(f"sample needs an integer n >= 1, got {n!r}")
+        check_generator(generator)
         batch, nodes = self._rows.shape[:2]
         uniform = torch.rand((batch, n, 4 * nodes), dtype=torch.float64, generator=generator)
         marks: Tensor = Sample.apply(self._rows.detach(), self._lengths, uniform, self._kind)
@@ -166,6 +171,11 @@ class SpanScores:
         if not same or tuple(self._rows.shape) != tuple(other._rows.shape):
             raise ValueError(
                 f"the other scores are of trees of the same kind and shape, got {self} and {other}"
+            )
+        mine, theirs = self._lengths, other._lengths
+        if mine.device.type == "cpu" and eager(self._rows) and not torch.equal(mine, theirs):
+            raise ValueError(
+                f"both have trees of the same lengths, got {mine.tolist()} and {theirs.tolist()}"
             )
 
 

@@ -120,7 +120,7 @@ def sparsemap_loss(
     loss = _Loss.apply(rows, p, as_rows(target, domain).to(rows.dtype))
     if reduction == "none":
         return loss.reshape(theta.shape[:-1])
-    return loss.sum() / max(len(loss), 1) if reduction == "mean" else loss.sum()
+    return loss.sum() / max(loss.shape[0], 1) if reduction == "mean" else loss.sum()
 
 
 def _supported(

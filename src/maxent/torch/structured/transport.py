@@ -15,12 +15,13 @@ import torch
 from maxent.torch._operators import Operation, eager
 from maxent.torch.maps._dispatch import compiled, compute_type
 from maxent.torch.structured import _transport_plain
-from maxent.torch.structured._lengths import check_lengths
+from maxent.torch.structured._lengths import check_lengths, described
 from torch import Tensor, nn
 
 _REGULARIZATIONS = ("l2", "kl")
 _REDUCTIONS = ("none", "mean", "sum")
 _DOUBLE = torch.float64
+_OFF = 1e-2  # what sums of observed plans may be off by, which 16 bits round
 
 
 def transport(
@@ -32,15 +33,17 @@ def transport(
 ) -> Tensor:
     """`argmax_P <x, P> - strength Omega(P)` over plans P (m, n) with row sums a, column sums b.
 
-    Without a and b all sums are 1, and x is square. The sums are not differentiated.
+    Without a and b all sums are 1, and x is square. The sums are those of every matrix, and not
+    differentiated; ``unbalanced_transport`` with an infinite penalty takes sums for each matrix,
+    and differentiates them.
 
     Parameters
     ----------
     x : tensor (..., m, n)
         Scores, minus costs; -inf forbids an entry.
-    a : tensor (..., m), default None
+    a : tensor (m,), default None
         Row sums; None is 1 each.
-    b : tensor (..., n), default None
+    b : tensor (n,), default None
         Column sums; None is 1 each.
     strength : float, default 1.0
         Factor of `Omega`; 0 is the hard plan, without a gradient.
@@ -67,9 +70,9 @@ def sinkhorn(
     ----------
     x : tensor (..., m, n)
         Scores, minus costs; -inf forbids an entry.
-    a : tensor (..., m), default None
+    a : tensor (m,), default None
         Row sums; None is 1 each.
-    b : tensor (..., n), default None
+    b : tensor (n,), default None
         Column sums; None is 1 each.
     strength : float, default 1.0
         Factor of `Omega`; 0 is the hard plan, without a gradient.
@@ -113,7 +116,8 @@ def matching(
     rows, a, b = _prepared(x, None, None, "matching")
     inside = None
     if lengths is not None:
-        inside, rows = _leading_blocks(rows, lengths)
+        there, rows = _leading_blocks(rows, lengths, tuple(x.shape[:-2]))
+        inside = there[:, :, None] & there[:, None]
     p = _plans(rows, a, b, strength, regularization)
     return (p if inside is None else p * inside).to(x.dtype).reshape(x.shape)
 
@@ -134,10 +138,10 @@ def transport_loss(
     x : tensor (..., m, n)
         Scores, minus costs; -inf forbids an entry.
     target : tensor (..., m, n)
-        Observed plans.
-    a : tensor (..., m), default None
+        Observed plans, with these sums; not differentiated.
+    a : tensor (m,), default None
         Row sums; None is 1 each.
-    b : tensor (..., n), default None
+    b : tensor (n,), default None
         Column sums; None is 1 each.
     strength : float, default 1.0
         Factor of `Omega`; 0 is the hard plan, without a gradient.
@@ -153,7 +157,7 @@ def transport_loss(
     tensor(0.)
     """
     rows, a, b = _prepared(x, a, b, "transport_loss")
-    y = _targets(target, x, "transport_loss").to(rows.dtype)
+    y = _Observed.apply(_targets(target, x, "transport_loss").to(rows), a, b, "transport_loss")
     return _reduced(_losses(rows, y, a, b, strength, regularization), x, reduction)
 
 
@@ -172,7 +176,8 @@ def matching_loss(
     x : tensor (..., n, n)
         Scores, minus costs; -inf forbids an entry.
     target : tensor (..., n, n) or int tensor (..., n)
-        A matrix, or the partner of each; partners beyond the lengths are not looked at.
+        A doubly stochastic matrix, or the partner of each; what is beyond the lengths is not looked
+        at.
     strength : float, default 1.0
         Factor of `Omega`; 0 is the hard plan, without a gradient.
     regularization : "l2" or "kl", default "l2"
@@ -190,22 +195,30 @@ def matching_loss(
     tensor(0.5000)
     """
     rows, a, b = _prepared(x, None, None, "matching_loss")
+    places = torch.arange(x.shape[-1], device=x.device)
+    there = inside = None
     if lengths is not None:
-        inside, rows = _leading_blocks(rows, lengths)
-        beyond = torch.eye(x.shape[-1], dtype=torch.bool, device=x.device) & ~inside
-    if not target.is_floating_point() and target.dtype != torch.bool:
+        there, rows = _leading_blocks(rows, lengths, tuple(x.shape[:-2]))
+        inside = there[:, :, None] & there[:, None]
+    integers = isinstance(target, Tensor) and not (
+        target.is_floating_point() or target.dtype == torch.bool
+    )
+    if integers:
         if tuple(target.shape) != tuple(x.shape[:-1]):
             raise ValueError(
                 f"matching_loss of scores {tuple(x.shape)} needs partners of shape "
                 f"{tuple(x.shape[:-1])} or a matrix of their own shape, got {tuple(target.shape)}"
             )
-        partners = target.reshape(rows.shape[:2]).clamp(0, x.shape[-1] - 1)
-        places = torch.arange(x.shape[-1], device=x.device)
-        y = (partners.to(x.device)[:, :, None] == places).to(rows.dtype)
+        partners = target.reshape(rows.shape[:2]).to(x.device, torch.int64)
+        if there is not None:  # each of the rest is its own partner
+            partners = torch.where(there, partners, places)
+        y = (_Partners.apply(partners)[:, :, None] == places).to(rows.dtype)
     else:
-        y = _targets(target, x, "matching_loss").to(rows.dtype)
-    if lengths is not None:
-        y = torch.where(beyond, 1.0, y * inside).to(rows.dtype)
+        y = _targets(target, x, "matching_loss").to(rows)
+        if inside is not None:
+            itself = (places[:, None] == places).to(y.dtype)
+            y = torch.where(inside, y, itself)
+        y = _Observed.apply(y, a, b, "matching_loss")
     return _reduced(_losses(rows, y, a, b, strength, regularization), x, reduction)
 
 
@@ -227,6 +240,7 @@ class Sinkhorn(nn.Module):
 
     def __init__(self, strength: float = 1.0) -> None:
         super().__init__()
+        _check_strength(strength)
         self.strength = strength
 
     def forward(self, x: Tensor) -> Tensor:
@@ -256,6 +270,8 @@ class Matching(nn.Module):
 
     def __init__(self, strength: float = 1.0, regularization: str = "l2") -> None:
         super().__init__()
+        _check_strength(strength)
+        _check_choice("regularization", regularization, _REGULARIZATIONS)
         self.strength, self.regularization = strength, regularization
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -290,6 +306,7 @@ class MatchingLoss(Matching):
         self, strength: float = 1.0, regularization: str = "l2", reduction: str = "mean"
     ) -> None:
         super().__init__(strength, regularization)
+        _check_choice("reduction", reduction, _REDUCTIONS)
         self.reduction = reduction
 
     def forward(  # type: ignore[override]
@@ -297,6 +314,10 @@ class MatchingLoss(Matching):
     ) -> Tensor:
         """The loss."""
         return matching_loss(x, target, self.strength, self.regularization, lengths, self.reduction)
+
+    def extra_repr(self) -> str:
+        """The parameters."""
+        return f"{super().extra_repr()}, reduction={self.reduction!r}"
 
 
 # -- inside --------------------------------------------------------------------------------------
@@ -310,6 +331,8 @@ class _Projection(Operation, name="transport_projection", whole=_SUMS):
 
     @staticmethod
     def run(theta: Tensor, a: Tensor, b: Tensor, kl: bool) -> Tensor:
+        if theta.shape[0] == 0:
+            return torch.zeros_like(theta)
         if compiled(theta):
             p = _compiled_projection(theta, a, b, kl)
         else:
@@ -328,7 +351,7 @@ class _Projection(Operation, name="transport_projection", whole=_SUMS):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, None, None]:
         (p,) = ctx.saved_tensors
-        if torch.is_grad_enabled() or not eager(p) or not compiled(p):
+        if torch.is_grad_enabled() or not eager(p) or not compiled(p) or p.shape[0] == 0:
             return _transport_plain.jvp(p, g, ctx.kl), None, None, None
         return _compiled_jvp(p, g, ctx.kl), None, None, None
 
@@ -338,7 +361,9 @@ class _Assignment(Operation, name="transport_argmax", whole=_SUMS):
 
     @staticmethod
     def run(theta: Tensor, a: Tensor, b: Tensor) -> Tensor:
-        rows = theta.double().cpu().reshape(theta.shape[0], -1).numpy()
+        if theta.shape[0] == 0:
+            return torch.zeros_like(theta)
+        rows = theta.double().cpu().flatten(1).numpy()
         return torch.from_numpy(_domain(a, b).argmax(rows)).to(theta).reshape(theta.shape)
 
     @staticmethod
@@ -363,6 +388,51 @@ class _Sums(Operation, name="transport_sums", whole=_SUMS):
     def fake(a: Tensor, b: Tensor, name: str) -> tuple[Tensor, Tensor]:
         made = (torch.empty(x.shape, dtype=_DOUBLE, device="cpu") for x in (a, b))
         return next(made), next(made)
+
+
+class _Partners(Operation, name="transport_partners"):
+    """Partners (rows, n); on the CPU, what is no matching is refused."""
+
+    @staticmethod
+    def run(partners: Tensor) -> Tensor:
+        n = partners.shape[1]
+        if partners.device.type != "cpu":
+            return partners.clamp(0, n - 1)
+        wrong = (partners.sort(1).values != torch.arange(n)).any(1)
+        if bool(wrong.any()):
+            row = int(wrong.nonzero()[0])
+            raise ValueError(
+                f"the partners {partners[row].tolist()} of matrix {row} are no matching: each from "
+                f"0 to {n - 1} is the partner of one"
+            )
+        return partners.clone()
+
+    @staticmethod
+    def fake(partners: Tensor) -> Tensor:
+        return torch.empty_like(partners)
+
+
+class _Observed(Operation, name="transport_observed", whole=_SUMS):
+    """Observed plans; on the CPU, those whose sums are not a and b are refused."""
+
+    @staticmethod
+    def run(y: Tensor, a: Tensor, b: Tensor, name: str) -> Tensor:
+        if y.device.type == "cpu" and y.shape[0]:
+            exact = y.double()
+            off = torch.maximum((exact.sum(2) - a).abs().amax(1), (exact.sum(1) - b).abs().amax(1))
+            most = _OFF * torch.maximum(a.max(), b.max())
+            wrong = ~((off <= most) & (exact >= -most).flatten(1).all(1))
+            if bool(wrong.any()):
+                row = int(wrong.nonzero()[0])
+                raise ValueError(
+                    f"the target of matrix {row} of {name} is no plan: entries are >= 0, and its "
+                    f"sums are off by {float(off[row]):.3g} from those that plans have"
+                )
+        return y.clone()
+
+    @staticmethod
+    def fake(y: Tensor, a: Tensor, b: Tensor, name: str) -> Tensor:
+        return torch.empty_like(y)
 
 
 class _Loss(Operation, name="transport_loss"):
@@ -420,8 +490,7 @@ def _domain(a: Tensor, b: Tensor) -> Any:
 
 def _plans(rows: Tensor, a: Tensor, b: Tensor, strength: float, regularization: str) -> Tensor:
     _check_choice("regularization", regularization, _REGULARIZATIONS)
-    if not 0 <= strength < float("inf"):
-        raise ValueError(f"strength must be a finite number >= 0, got {strength!r}")
+    _check_strength(strength)
     if strength == 0:
         best: Tensor = _Assignment.apply(rows.detach(), a, b)
         return best
@@ -444,7 +513,7 @@ def _prepared(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Scores (rows, m, n), and the sums in float64 on the CPU."""
     if not isinstance(x, Tensor) or not x.is_floating_point():
-        raise TypeError(f"{name} needs a floating tensor of scores, got {type(x).__name__}")
+        raise TypeError(f"{name} needs a floating tensor of scores, got {described(x)}")
     if x.ndim < 2 or 0 in x.shape[-2:]:
         raise ValueError(f"{name} needs matrices (..., m, n) of scores, got shape {tuple(x.shape)}")
     m, n = x.shape[-2:]
@@ -462,29 +531,38 @@ def _prepared(
     if tuple(a.shape) != (m,) or tuple(b.shape) != (n,):
         raise ValueError(
             f"{name} of {m} x {n} scores needs sums of shapes ({m},) and ({n},), got "
-            f"{tuple(a.shape)} and {tuple(b.shape)}"
+            f"{tuple(a.shape)} and {tuple(b.shape)}; for sums that differ between matrices, see "
+            "unbalanced_transport with penalty=torch.inf"
         )
     return rows, *_Sums.apply(a, b, name)
 
 
-def _leading_blocks(rows: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """Where the leading blocks are, and scores that match the rest with itself."""
+def _leading_blocks(rows: Tensor, lengths: Tensor, batch: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Which (rows, n) are there, and scores that match the rest with itself."""
     n = rows.shape[-1]
     given = torch.as_tensor(lengths, device=rows.device)
-    given = given.reshape(-1, n) if given.dtype == torch.bool else given.reshape(-1)
+    mask = (n,) if given.dtype == torch.bool else ()
+    if tuple(given.shape) != (*batch, *mask):
+        raise ValueError(
+            f"lengths are integers of shape {batch}, one per matrix, or a bool mask of shape "
+            f"{(*batch, n)}, got {described(given)}"
+        )
+    given = given.reshape(-1, *mask)
     count = check_lengths(given, rows, n, 0, "what there is to match")
     there = torch.arange(n, device=rows.device) < count[:, None]
     inside = there[:, :, None] & there[:, None]
     itself = torch.eye(n, dtype=torch.bool, device=rows.device)
     rest = torch.where(itself, 0.0, -torch.inf).to(rows.dtype)
-    return inside, torch.where(inside, rows, rest)
+    return there, torch.where(inside, rows, rest)
 
 
 def _targets(target: Tensor, x: Tensor, name: str) -> Tensor:
-    if tuple(target.shape) != tuple(x.shape):
+    if not isinstance(target, Tensor) or tuple(target.shape) != tuple(x.shape):
         raise ValueError(
-            f"{name} needs targets of the scores' shape {tuple(x.shape)}, got {tuple(target.shape)}"
+            f"{name} needs targets of the scores' shape {tuple(x.shape)}, got {described(target)}"
         )
+    if target.requires_grad:
+        raise ValueError("targets are not differentiated: pass target.detach()")
     return target.reshape(-1, *x.shape[-2:])
 
 
@@ -492,7 +570,12 @@ def _reduced(losses: Tensor, x: Tensor, reduction: str) -> Tensor:
     _check_choice("reduction", reduction, _REDUCTIONS)
     if reduction == "none":
         return losses.reshape(x.shape[:-2])
-    return losses.mean() if reduction == "mean" else losses.sum()
+    return losses.sum() / max(losses.shape[0], 1) if reduction == "mean" else losses.sum()
+
+
+def _check_strength(strength: float) -> None:
+    if not 0 <= strength < float("inf"):
+        raise ValueError(f"strength must be a finite number >= 0, got {strength!r}")
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

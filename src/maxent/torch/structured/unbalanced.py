@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, Literal, overload
 
 import torch
 from maxent.torch._operators import Operation
 from maxent.torch.structured import _unbalanced_exact, _unbalanced_solver
+from maxent.torch.structured._lengths import described
 from maxent.torch.structured._marginal_penalties import PENALTIES, penalty_of
 from maxent.torch.structured._unbalanced_solver import Sides
 from torch import Tensor
@@ -138,7 +140,7 @@ def unbalanced_transport_value(
     """
     name = "unbalanced_transport_value"
     found = _Solved(x, a, b, penalty, strength, regularization, divergence, name)
-    return found.value().to(x.dtype).reshape(x.shape[:-2])
+    return found.value().to(torch.promote_types(x.dtype, torch.float32)).reshape(x.shape[:-2])
 
 
 class _Solved:
@@ -337,7 +339,7 @@ class _Value(Operation, name="unbalanced_transport_value"):
 def _prepared(x: Tensor, a: Tensor, b: Tensor, name: str) -> tuple[Tensor, Tensor, Tensor]:
     """Scores (rows, m, n) and masses (rows, m), (rows, n), all in float64 on one device."""
     if not isinstance(x, Tensor) or not x.is_floating_point():
-        raise TypeError(f"{name} needs a floating tensor of scores, got {type(x).__name__}")
+        raise TypeError(f"{name} needs a floating tensor of scores, got {described(x)}")
     if x.ndim < 2 or 0 in x.shape[-2:]:
         raise ValueError(f"{name} needs matrices (..., m, n) of scores, got shape {tuple(x.shape)}")
     batch, (m, n) = x.shape[:-2], x.shape[-2:]
@@ -391,7 +393,7 @@ def _check_values(x: Tensor, a: Tensor, b: Tensor, sides: Sides) -> None:
 
 def _pair(penalty: float | tuple[float, float]) -> tuple[float, float]:
     pair = penalty if isinstance(penalty, (tuple, list)) else (penalty, penalty)
-    if len(pair) != 2 or not all(isinstance(each, (int, float)) and each > 0 for each in pair):
+    if len(pair) != 2 or not all(isinstance(each, Real) and each > 0 for each in pair):
         raise ValueError(
             f"penalty must be a number > 0 or a pair of them, for rows and columns, got {penalty!r}"
         )
