@@ -18,6 +18,7 @@ from maxent.core.domains import (
     SumProductDomain,
 )
 from maxent.core.domains.active_set import project_by_argmax
+from maxent.core.domains.kl_by_argmax import project_kl_jvp_row
 from maxent.rows.arrays import Ragged
 from maxent.structured.chain.domain import Chain
 from maxent.structured.paths.automaton import Automaton
@@ -79,12 +80,53 @@ class WrongScale(Cube):
         return (theta > 0.5).astype(theta.dtype)
 
 
+class WrongEntropy(KSubset):
+    def _entropy(self, theta):
+        return super()._entropy(theta) + 0.1
+
+
+class WrongDivergence(KSubset):
+    def _kl(self, theta, other):
+        return super()._kl(theta, other) + 0.1
+
+
+class WrongSupport(KSubset):
+    def _project_support(self, theta, start):
+        return super()._project_support(np.where(np.isneginf(theta), theta, -theta), start)
+
+
+class WrongKL(KSubset):
+    def _project_kl(self, theta):
+        return self._project(theta)
+
+
+class WrongKLSlope(KSubset):
+    def project_kl_jvp(self, theta, p, v):
+        return 0 * v
+
+
+class WrongBound(KSubset):
+    largest_entry = 0.5
+
+
+class DrawsWhatIsForbidden(KSubset):
+    def _sample(self, theta, n, rng):
+        return super()._sample(np.where(np.isneginf(theta), 0, theta), n, rng)
+
+
 @pytest.mark.parametrize(
     ("domain", "size", "message"),
     [
         (WrongProjection(), 3, "not nearest"),
-        (WrongMarginals(2), 8, "marginals of row"),
-        (WrongScale(), 3, "value of argmax"),
+        (WrongMarginals(2), 8, "marginals"),
+        (WrongEntropy(2), 4, "entropy of row"),
+        (WrongDivergence(2), 4, "kl of row|cross-entropy of row"),
+        (WrongSupport(2), 4, "project_support"),
+        (WrongKL(2), 4, "project_kl"),
+        (WrongKLSlope(2), 4, "project_kl_jvp"),
+        (WrongBound(2), 4, "largest_entry is 0.5"),
+        (DrawsWhatIsForbidden(2), 4, "do not follow the law"),
+        (WrongScale(), 3, "value of argmax|support"),
         (OneRoundingTooMuch(), 3, "softmax in float64 leaves its set .* 1.0000000000000002 is not"),
         (LostMass(), 3, "the sums of softmax in float64 are off"),
     ],
@@ -425,3 +467,18 @@ def test_subsets_of_very_many_entries():
         KSubset(2).kbest([1.0, -np.inf], 1)
     with pytest.raises(ValueError, match="at least 2 finite scores"):
         KSubset(2).sample([1.0, -np.inf])
+
+
+@pytest.mark.parametrize(
+    ("domain", "size"), [(Chain(2), 14), (KSubset(2), 5), (Product(Simplex(), 2), 6)], ids=str
+)
+def test_kl_derivative_where_scores_are_tied(domain: Domain, size: int) -> None:
+    """At scores of 0, where every fit begins, few vertices mix a point with all directions."""
+    p = domain.project_kl(np.zeros(size))
+    v = np.random.default_rng(0).normal(size=size)
+    vertices = domain.vertices(size)
+    directions = np.linalg.svd((vertices - vertices.mean(0)).T, full_matrices=False)
+    basis = directions[0][:, directions[1] > 1e-9]
+    slope = basis @ np.linalg.solve(basis.T @ (basis / p[:, None]), basis.T @ v)
+    by_search = project_kl_jvp_row(domain._argmax, np.zeros(size), p, v)
+    np.testing.assert_allclose(by_search, slope, atol=1e-8)

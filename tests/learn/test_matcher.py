@@ -141,3 +141,26 @@ def test_a_fit_that_is_interrupted_leaves_the_model_as_it_was(monkeypatch):
     np.testing.assert_array_equal(model.predict_proba(X)[0], before[0])
     with pytest.raises(NotFittedError):
         fresh.predict(X)
+
+
+def test_sets_whose_vectors_differ_in_width_are_refused():
+    """They would be stretched over one another."""
+    A = np.random.default_rng(0).normal(size=(3, 2))
+    for kind in ("squared_difference", "product"):
+        with pytest.raises(ValueError, match=r"pair 0 of X has vectors of 2 and of 1 features"):
+            mx.Matcher(pair_features=kind).fit([(A, A[:, :1])], [[0, 1, 2]])
+    model = mx.Matcher(pair_features=lambda a, b: a[:, None] * b).fit([(A, A[:, :1])], [[0, 1, 2]])
+    assert model.n_features_in_ == 2
+
+
+def test_what_predictions_and_scores_refuse():
+    A = np.random.default_rng(0).normal(size=(2, 3, 2))
+    X, y = list(zip(A, A, strict=True)), [[0, 1, 2]] * 2
+    model = mx.Matcher().fit(X, y)
+    for use in (model.predict, model.predict_proba, lambda X: model.fit(X, y)):
+        with pytest.raises(ValueError, match="pair 1 of X contains NaN"):
+            use([X[0], (np.nan * A[1], A[1])])
+    with pytest.raises(ValueError, match="matching 1 of y has 2 partners, and its sets 3 members"):
+        model.score(X, [[0, 1, 2], [0, 1]])
+    with pytest.raises(ValueError, match="a matching is a permutation"):
+        model.score(X, [[0, 1, 2], [0, 0, 1]])

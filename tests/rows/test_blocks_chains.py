@@ -148,12 +148,27 @@ def test_weights_of_sequences_wherever_they_are():
         mx.L2CRF().fit(table(), sample_weight=np.zeros(30))
 
 
+def test_weights_of_zero_leave_no_trace():
+    """Names, labels and pairs of sequences of weight 0 are not those of the model."""
+    weight = np.ones(30)
+    weight[[1, 4, 20]] = 0
+    labels = [["D"] * len(y) if i == 20 else y for i, y in enumerate(Y)]
+    theirs = mx.L2CRF(least=2, tol=1e-13).fit(X, labels, weight)
+    assert theirs.classes_.tolist() == list(KINDS)
+    same(mx.L2CRF(least=2, tol=1e-13).fit(table(y=labels, weight=weight)), theirs)
+    same(mx.L2CRF(least=2, tol=1e-13).fit(table(y=labels), sample_weight=weight), theirs)
+    with pytest.raises(ValueError, match="all sample weights are zero"):
+        mx.L2CRF().fit(table(weight=np.zeros(30)))
+
+
 def test_labels_that_only_some_blocks_have():
-    """Also numbers in one block and texts in another, which become texts as in memory."""
+    """Numbers in one block and texts in another are refused, as in memory."""
     labels = [[f"{label}{i // 10}" for label in y] for i, y in enumerate(Y)]
     same(mx.L2CRF(tol=1e-12).fit(table(y=labels)), mx.L2CRF(tol=1e-12).fit(X, labels))
     mixed = [[len(label) for label in y] if i < 3 else y for i, y in enumerate(Y)]
-    same(mx.L2CRF(tol=1e-12).fit(table(y=mixed)), mx.L2CRF(tol=1e-12).fit(X, mixed))
+    for data in ((table(y=mixed),), (X, mixed)):
+        with pytest.raises(ValueError, match="y has texts and numbers for labels"):
+            mx.L2CRF().fit(*data)
 
 
 def test_blocks_in_files(tmp_path):

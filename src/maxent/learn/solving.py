@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sized
+from collections.abc import Iterator, Sized
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, NamedTuple, Self
@@ -122,17 +123,13 @@ class StructuredEstimator(SolvesProblem, SavesFields, BaseEstimator):
     def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the weights; a fit that fails leaves the estimator as it was."""
         self._check_settings()
-        before = self.__dict__.copy()
-        try:
+        with unless_it_fails(self):
             problem, samples, suited = self._pose(X, y, sample_weight)
             solver = suited if self.solver is None else None
             solution = self._solve(problem, solver=solver, samples=samples, stacklevel=2)
             self._keep(solution.w)
             self._keep_dual(problem, solution, sample_weight)
             self._certify(problem, solution, samples)
-        except BaseException:
-            self.__dict__ = before
-            raise
         return self
 
     def _check_outputs(self, y: Any, inputs: Sized, *, names: tuple[str, str]) -> None:
@@ -144,6 +141,17 @@ class StructuredEstimator(SolvesProblem, SavesFields, BaseEstimator):
             )
         if len(y) != len(inputs):
             raise ValueError(f"X has {len(inputs)} {names[0]}, y {len(y)} {names[1]}")
+
+
+@contextmanager
+def unless_it_fails(model: Any) -> Iterator[None]:
+    """A fit that fails leaves the model as it was."""
+    before = model.__dict__.copy()
+    try:
+        yield
+    except BaseException:
+        model.__dict__ = before
+        raise
 
 
 def certified(problem: Problem, p: Any) -> float:

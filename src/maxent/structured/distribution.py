@@ -74,8 +74,13 @@ def sparse_distribution(
     >>> found.probabilities.round(3)[:, :4], bool(found.exact[0])
     (array([[0.5, 0.5, 0. , 0. ]]), True)
     """
+    if not isinstance(domain, KBestDomain):
+        raise TypeError(
+            f"sparse_distribution needs a domain with the k best structures (kbest), got {domain!r}"
+        )
     theta = domain.check_rows(domain.check_scores(theta))
-    if k < 1 or max_k < k:
+    whole = all(isinstance(number, int | np.integer) for number in (k, max_k))
+    if not whole or k < 1 or max_k < k:
         raise ValueError(f"k and max_k are integers with 1 <= k <= max_k, got {k} and {max_k}")
     while True:
         scores, structures = domain.kbest(theta, k)

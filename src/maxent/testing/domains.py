@@ -20,9 +20,10 @@ def check_domain(domain: Domain, size: int, random_state: int = 0) -> None:
     """Check every oracle of a domain on rows of ``size`` entries; AssertionError says what fails.
 
     Bounded domains are compared with the enumeration of their vertices, so ``size`` must be
-    small; unbounded ones are checked through their projection alone. Lists of the best vertices and
-    draws, where the domain has them, are compared with it as well. No oracle may leave the
-    domain by a rounding, at scores up to 1e12 (``check_inside``).
+    small; unbounded ones are checked through their projection alone. Lists of the best vertices,
+    draws, entropies and divergences, where the domain has them, are compared with it as well, and
+    so is what its properties say of the vertices. No oracle may leave the domain by a rounding, at
+    scores up to 1e12 (``check_inside``).
 
     Parameters
     ----------
@@ -50,6 +51,9 @@ def check_domain(domain: Domain, size: int, random_state: int = 0) -> None:
         return
     vertices = domain.vertices(size)
     _check_vertices(domain, vertices)
+    _check_support(domain, theta, vertices)
+    if (vertices >= 0).all() and domain.rows_alike:
+        _check_project_kl(domain, theta, vertices, rng)
     _check_argmax(domain, theta, vertices)
     _check_shapes(domain.argmax, theta, "argmax")
     check_inside(domain, size, domain.argmax, "argmax", random_state)
@@ -57,19 +61,22 @@ def check_domain(domain: Domain, size: int, random_state: int = 0) -> None:
     if scores is not None:
         _check_argmax(domain, scores, vertices)
         _check_nearest(domain, scores, domain.project(scores), _allowed(scores, vertices))
+        _check_support(domain, scores, vertices)
     if isinstance(domain, KBestDomain):
         for rows in (theta,) if scores is None else (theta, scores):
             _check_kbest(domain, rows, vertices)
         _check_shapes(lambda x: domain.kbest(x, 2)[1][1], theta, "second best")
     if isinstance(domain, StructuredDomain):
-        _check_sample(domain, theta, vertices, random_state)
+        for rows in (theta,) if scores is None else (theta, scores):
+            _check_sample(domain, rows, vertices, random_state)
     if isinstance(domain, SumProductDomain):
         _check_softmax(domain, theta, vertices, rng)
         check_inside(domain, size, lambda x: domain.softmax(x)[1], "softmax", random_state)
         _check_shapes(lambda x: domain.softmax(x)[0], theta, "log-partition")
         _check_shapes(lambda x: domain.softmax(x)[1], theta, "marginals")
-        if scores is not None:
-            _check_sums(domain, scores, vertices)
+        for rows in (theta,) if scores is None else (theta, scores):
+            _check_sums(domain, rows, vertices)
+            _check_divergences(domain, rows, rng.normal(size=theta.shape), vertices)
 
 
 def _close(what: str, actual: Any, expected: Any, tolerance: float) -> None:
@@ -114,6 +121,15 @@ def _check_vertices(domain: Domain, vertices: Array) -> None:
     apart = np.abs(vertices - centre).max(axis=1) > 1e-6
     assert not domain.contains(beyond)[apart].any(), "contains accepts a point beyond a vertex"
     assert not domain.contains(np.full_like(centre, np.nan)), "contains accepts NaN"
+    largest = np.abs(vertices).max()
+    assert largest <= domain.largest_entry * (1 + 1e-12), (
+        f"largest_entry is {domain.largest_entry:g}, and a vertex has an entry of {largest:g}"
+    )
+    norms = np.linalg.norm(vertices, axis=1)
+    spread = np.ptp(norms)
+    assert not domain.constant_norm or spread <= 1e-9 * (1 + norms.max()), (
+        f"constant_norm, and norms of vertices differ by {spread:.2e}"
+    )
 
 
 def _allowed(scores: Array, vertices: Array) -> list[Array]:
@@ -182,11 +198,73 @@ def _check_sample(
         apart = np.abs(drawn[:, i, None] - vertices).max(axis=2)
         assert (apart.min(axis=1) == 0).all(), f"a draw of row {i} is no vertex"
         share = np.bincount(apart.argmin(axis=1), minlength=len(vertices)) / count
-        p = special.softmax(vertices @ row)
+        used = (vertices[:, np.isneginf(row)] != 0).any(axis=1)
+        p = special.softmax(np.where(used, -np.inf, vertices @ _finite(row)))
         worst = np.max(np.abs(share - p) - 6 * np.sqrt(p * (1 - p) / count))
         assert worst <= 6 / count, f"draws of row {i} do not follow the law: off by {worst:.2e}"
     single = np.asarray(domain.sample(theta.astype(np.float32), 1, random_state)[0])
     assert single.dtype == np.float32, f"draws of float32 are {single.dtype}, not float32"
+
+
+def _check_support(domain: Domain, theta: Array, vertices: Array) -> None:
+    """The mixtures of ``project_support`` are the projections, of vertices that may be used."""
+    p = np.asarray(domain.project(theta))
+    mixed, supports = domain.project_support(theta)
+    scale = 1 + np.abs(_finite(theta)).max()
+    _close("project_support", mixed, p, 1e-8 * scale)
+    for i, (support, allowed) in enumerate(zip(supports, _allowed(theta, vertices), strict=True)):
+        corners, weights = support.vertices.toarray(), support.weights
+        assert (weights >= 0).all(), f"a weight in the support of row {i} is negative"
+        _close(f"sum of the weights in the support of row {i}", weights.sum(), 1.0, 1e-9)
+        apart = np.abs(corners[:, None] - allowed).max(axis=2).min(axis=1)
+        limit = 1e-9 * (1 + np.abs(vertices).max())
+        assert (apart <= limit).all(), f"the support of row {i} holds what is no vertex"
+        _close(f"mixture of the support of row {i}", weights @ corners, mixed[i], 1e-8 * scale)
+
+
+def _check_project_kl(
+    domain: Domain, theta: Array, vertices: Array, rng: np.random.Generator
+) -> None:
+    """<theta - log p - 1, v - p> <= 0 for all vertices v, and the derivative is that along a line.
+
+    Rows of scores near one another: far apart ones round entries to 0.
+    """
+    theta = theta / (1 + np.abs(theta).max(axis=1, keepdims=True) / 3)
+    p = np.asarray(domain.project_kl(theta))
+    assert domain.contains(p).all(), "project_kl leaves the domain"
+    reached = vertices.max(axis=0) > 0
+    assert (p[:, reached] > 0).all(), "project_kl is 0 where a vertex is not"
+    with np.errstate(divide="ignore"):
+        slope = np.where(reached, theta - np.log(np.where(reached, p, 1.0)) - 1, 0.0)
+    largest = max(1.0, float(np.abs(vertices).max()))
+    for i, (row, point) in enumerate(zip(slope, p, strict=True)):
+        gap = np.max((vertices - point) @ row)
+        assert gap <= 1e-6 * largest, f"project_kl of row {i} is not the projection: {gap:.2e}"
+    v = rng.normal(size=theta.shape)
+    after, before = domain.project_kl(theta + _STEP * v), domain.project_kl(theta - _STEP * v)
+    forward, backward = (after - p) / _STEP, (p - before) / _STEP
+    smooth = np.abs(forward - backward).max(axis=1) < 1e-3 * largest  # it jumps at kinks
+    jvp = np.asarray(domain.project_kl_jvp(theta, p, v))
+    curve = ((forward + backward) / 2)[smooth]
+    _close("project_kl_jvp", jvp[smooth], curve, 1e-3 * largest)
+
+
+def _check_divergences(
+    domain: SumProductDomain, theta: Array, others: Array, vertices: Array
+) -> None:
+    """Entropies, divergences and cross-entropies are those of the enumeration."""
+    entropy, divergence = domain.entropy(theta), domain.kl(theta, others)
+    crossed = domain.cross_entropy(theta, others)
+    scale = 1 + np.abs(_finite(theta)).sum(axis=1).max()
+    for i, (row, other, allowed) in enumerate(
+        zip(theta, others, _allowed(theta, vertices), strict=True)
+    ):
+        p = special.softmax(allowed @ _finite(row))
+        log_q = allowed @ other - special.logsumexp(vertices @ other)
+        own = special.entr(p).sum()
+        _close(f"entropy of row {i}", entropy[i], own, 1e-11 * scale)
+        _close(f"cross-entropy of row {i}", crossed[i], -p @ log_q, 1e-10 * scale)
+        _close(f"kl of row {i}", divergence[i], -p @ log_q - own, 1e-10 * scale)
 
 
 def _check_nearest(domain: Domain, theta: Array, p: Any, points: list[Array]) -> None:
@@ -233,7 +311,6 @@ def _check_sums(domain: SumProductDomain, theta: Array, vertices: Array) -> None
 def _check_softmax(
     domain: SumProductDomain, theta: Array, vertices: Array, rng: np.random.Generator
 ) -> None:
-    _check_sums(domain, theta, vertices)
     log_partition, mean = domain.softmax(theta)
     p = np.asarray(mean)
     assert domain.contains(p).all(), "the marginals are not in the domain"

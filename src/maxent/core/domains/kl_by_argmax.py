@@ -25,6 +25,9 @@ _NEAR = 0.2  # relative step from which on Newton's method needs no line search
 _TIGHT = 1e-15
 _FAR = 1e15  # scores from which on no entropy is seen beside them
 _HALVINGS = 50
+_PROBES = 8  # random directions at a time, in which vertices are looked for
+_STEEP = 1e8  # how much more the face counts than such a direction
+_FLAT = 1e-9  # of a difference of vertices: what a rounding may leave of it
 
 
 def project_kl_row(argmax: Oracle, theta: Array) -> Array:
@@ -61,7 +64,41 @@ def project_kl_jvp_row(argmax: Oracle, theta: Array, p: Array, v: Array) -> Arra
     vertices = support.vertices.toarray()
     q, r = np.linalg.qr((vertices[1:] - vertices[0]).T)
     q = q[:, np.abs(np.diag(r)) > 1e-12 * np.abs(r).max(initial=1e-300)]
+    on, best = p > 0, _scaled(argmax, p > 0, root)
+    slope = np.where(on, root * (theta - np.log(np.where(on, p, 1.0)) - 1), 0.0)
+    q = _spanned(lambda direction: best(direction + _STEEP * slope), on, q)
     return root * (q @ (q.T @ np.where(p > 0, root * v, 0.0)))
+
+
+def _scaled(argmax: Oracle, on: Array, root: Array) -> Oracle:
+    """The oracle of the vertices that use no other entries than ``on``, divided by ``root``."""
+    return lambda direction: np.asarray(argmax(np.where(on, direction / root, -np.inf))) / root
+
+
+def _spanned(best: Oracle, on: Array, basis: Array) -> Array:
+    """A basis grown to all directions of a face: few of its vertices may mix a point with ties.
+
+    ``best`` answers with vertices of the face. All of them have one product with a random direction
+    across the basis only if it is complete.
+    """
+    rng = np.random.default_rng(0)
+    while basis.shape[1] < on.sum():
+        across = rng.normal(size=(_PROBES, on.size)) * on
+        for _ in range(2):
+            across -= (across @ basis) @ basis.T
+        across /= np.linalg.norm(across, axis=1, keepdims=True)
+        apart = best(across) - best(-across)
+        sizes = np.linalg.norm(apart, axis=1)
+        wide = np.einsum("ij,ij->i", apart, across) > _FLAT * sizes
+        if not wide.any():
+            break
+        for x in apart[wide] / sizes[wide, None]:
+            rest = x - basis @ (basis.T @ x)
+            rest -= basis @ (basis.T @ rest)
+            left = float(np.linalg.norm(rest))
+            if left > _FLAT:
+                basis = np.column_stack([basis, rest / left])
+    return basis
 
 
 def _newton_support(
@@ -73,10 +110,7 @@ def _newton_support(
     """
     on = p > 0
     root = np.sqrt(np.where(on, p, 1.0))
-
-    def scaled(direction: Array) -> Array:
-        return np.asarray(argmax(np.where(on, direction / root, -np.inf))) / root
-
+    scaled = _scaled(argmax, on, root)
     goal = np.where(on, root * (theta - np.log(np.where(on, p, 1.0))), -np.inf)
     start = None if before is None else [Support(sparse.csr_array(before[0] / root), before[1])]
     return support_by_argmax(scaled, goal[None], start)[0], root

@@ -63,7 +63,8 @@ class DistributionEntropy(Entropy):
                 f"the entropy of the distribution is a differentiable one of the simplex, got "
                 f"{self.entropy!r}"
             )
-        if self.k < 1 or self.max_k < self.k:
+        whole = all(isinstance(number, int | np.integer) for number in (self.k, self.max_k))
+        if not whole or self.k < 1 or self.max_k < self.k:
             raise ValueError(
                 f"k and max_k are integers with 1 <= k <= max_k, got {self.k} and {self.max_k}"
             )

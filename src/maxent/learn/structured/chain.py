@@ -37,9 +37,15 @@ from maxent.core.tilt import can_tilt, equal_gap
 from maxent.learn.linear.base import as_potential
 from maxent.learn.parameters import as_cost, slack_of
 from maxent.learn.saving import SavesFields
-from maxent.learn.solving import CERTIFICATE, SolverSettings, SolvesProblem, mean_weights
+from maxent.learn.solving import (
+    CERTIFICATE,
+    SolverSettings,
+    SolvesProblem,
+    mean_weights,
+    unless_it_fails,
+)
 from maxent.learn.structured.chain_rows import endless, full_map, position_costs
-from maxent.learn.structured.reading import ReadsSequences, of_no_positions
+from maxent.learn.structured.reading import InUse, ReadsSequences, in_use, of_no_positions
 from maxent.learn.structured.sequences import (
     HIDDEN,
     Labels,
@@ -153,21 +159,21 @@ class ChainModel(ReadsSequences, ChainSettings, SolvesProblem, SavesFields, Base
         that it can predict; it ends the fit by returning True.
         """
         self._check_settings()
-        for earlier in self._unsaved_fields:
-            self.__dict__.pop(earlier, None)
-        with self._watched(callback):
+        with unless_it_fails(self), self._watched(callback):
+            for earlier in self._unsaved_fields:
+                self.__dict__.pop(earlier, None)
             if is_blocked(X):
                 self._learn(self._problem_in_blocks(X, y, sample_weight))
                 return self
-            labels, parts = self._pose(X, y, sample_weight)
+            used = in_use(X, y, sample_weight)
+            labels, parts = self._pose(used.X, used.y, used.weight)
             if labels.hidden:
                 self._refuse_for_series("hidden labels")
                 self._complete(labels, *parts)
             else:
                 problem = self._problem(labels, *parts)
                 solution = self._learn(problem)
-                weight = masses("sample_weight", sample_weight, len(labels.lengths))
-                self._keep_multipliers(problem, solution, labels, weight)
+                self._keep_multipliers(problem, solution, labels, used)
         return self
 
     @contextmanager
@@ -191,7 +197,7 @@ class ChainModel(ReadsSequences, ChainSettings, SolvesProblem, SavesFields, Base
         return callback(iteration, self)
 
     def _keep_multipliers(
-        self, problem: Problem, solution: Solution, labels: Labels, weight: Array
+        self, problem: Problem, solution: Solution, labels: Labels, used: InUse
     ) -> None:
         """Keep what a model tells of the constraints on its margins."""
 
@@ -203,12 +209,11 @@ class ChainModel(ReadsSequences, ChainSettings, SolvesProblem, SavesFields, Base
             raise ValueError(f'transitions must be "constant" or "input", got {self.transitions!r}')
 
     def _pose(
-        self, X: Any, y: Any, sample_weight: Any
+        self, X: Any, y: Any, weight: Array
     ) -> tuple[Labels, tuple[Entropy, RowMap, Potential, Array]]:
         """The labels, and what ``_problem`` and ``_complete`` take beside them."""
         matrix, lengths = self._read(X, fit=True)
         labels = number_labels(read_labels(type(self).__name__, y, lengths))
-        weight = masses("sample_weight", sample_weight, len(lengths))
         self.classes_ = labels.classes
         loss, potential = self._recipe(float(weight.sum()))
         if self._slack()[0] != "linear" and (loss != "hinge" or labels.hidden):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import or_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,9 +18,12 @@ from maxent.core.maps import RowMap
 from maxent.core.potentials import Potential
 from maxent.core.problem import Problem
 from maxent.learn.structured.chain_rows import full_map, position_costs
+from maxent.learn.structured.reading import NO_WEIGHT
 from maxent.learn.structured.sequences import (
+    TWO_KINDS,
     Labels,
     check_classes,
+    check_count,
     is_matrix,
     read_labels,
     sorted_classes,
@@ -106,6 +110,8 @@ class Survey(NamedTuple):
 
     def merge(self, other: Survey) -> Survey:
         """Of two pieces: new names are numbered as they occur."""
+        if (self.classes.dtype.kind == "U") != (other.classes.dtype.kind == "U"):
+            raise ValueError(TWO_KINDS)
         names, occurrences, columns = self.names, self.occurrences, other.columns
         if names is None or other.names is None:
             names = other.names if names is None else names
@@ -142,6 +148,16 @@ class Survey(NamedTuple):
         check_classes(self.classes)
 
 
+def count_sequences(raw: Any) -> dict[int, int]:
+    """How many sequences a block has, by its number."""
+    return {raw.number: len(list(raw.load().X))}
+
+
+def weighted(raw: Any, weight: Array) -> SequenceBlock:
+    """A block that knows the weights of its sequences."""
+    return replace(raw.load(), sample_weight=weight)
+
+
 def read_block(raw: Any, model: str) -> ReadBlock:
     """A block whose sequences are read, and its labels; an error names the block."""
     try:
@@ -154,6 +170,11 @@ def _read(block: SequenceBlock, model: str) -> ReadBlock:
     number, bits = block.number, block.hash_bits
     X, y = _unzipped(block.X) if block.y is None else (block.X, block.y)
     X, y = X if hasattr(X, "__len__") else list(X), list(y)
+    weight = masses("sample_weight", block.sample_weight, len(X))
+    if not weight.all():
+        check_count(y, len(X))
+        kept = np.flatnonzero(weight)
+        X, y, weight = [X[i] for i in kept], [y[i] for i in kept], weight[kept]
     if not len(X):
         if y:
             raise ValueError(f"X has no sequences, y has {len(y)}")
@@ -175,7 +196,6 @@ def _read(block: SequenceBlock, model: str) -> ReadBlock:
                 "all positions, or fit sequences in memory"
             )
     classes, states = sorted_classes(np.concatenate([row.astype(object) for row in labels]))
-    weight = masses("sample_weight", block.sample_weight, len(lengths))
     names = Vocabulary(attributes.names) if named and bits is None else None
     return ReadBlock(number, matrix, lengths, classes, states, weight, names, bits)
 
@@ -281,22 +301,23 @@ class BlockSequences:
 def read_in_blocks(model: str, X: Any, y: Any, sample_weight: Any, least: int) -> BlockSequences:
     """Number names and labels as in memory: names as they occur, labels in order."""
     table, weight = _table(X, y, sample_weight)
-    read = table.blocks.map(read_block, model)
+    raw = table.blocks
+    if weight is not None and not np.all(weight):
+        # sequences of weight 0 are not read: their names and labels would stay
+        sizes = raw.reduce(count_sequences, merge=or_)
+        raw, weight = raw.apply(weighted, _cut_weight(weight, sizes, len(raw))), None
+    read = raw.map(read_block, model)
     survey: Survey | None = read.reduce("survey", least, merge=Survey.merge, ordered=True)
     if survey is None:
+        if any(raw.reduce(count_sequences, merge=or_).values()):
+            raise ValueError(NO_WEIGHT)
         raise ValueError("X has no sequences: give at least one")
     survey.check()
-    sizes = [survey.sizes.get(number, 0) for number in range(len(read))]
     cut: Sequence[Any] = [None] * len(read)
     total = survey.total
     if weight is not None:
-        weight = masses("sample_weight", weight, sum(sizes))
-        cut = [part["sample_weight"] for part in cut_columns({"sample_weight": weight}, sizes)]
-        total = float(weight.sum())
-    if not total:
-        raise ValueError(
-            "all sample weights are zero (0 everywhere): give some sequences a positive weight"
-        )
+        cut = _cut_weight(weight, survey.sizes, len(read))
+        total = float(sum(part.sum() for part in cut))
     attributes, places, width = _columns(survey, least)
     is_sparse = any(survey.sparse.values())
     others = [
@@ -309,9 +330,16 @@ def read_in_blocks(model: str, X: Any, y: Any, sample_weight: Any, least: int) -
         attributes,
         width,
         is_sparse,
-        sum(sizes),
+        sum(survey.sizes.values()),
         total,
     )
+
+
+def _cut_weight(weight: Any, sizes: dict[int, int], count: int) -> list[Array]:
+    """The weights of the sequences of each block."""
+    cuts = [sizes.get(number, 0) for number in range(count)]
+    weight = masses("sample_weight", weight, sum(cuts))
+    return [part["sample_weight"] for part in cut_columns({"sample_weight": weight}, cuts)]
 
 
 def _table(X: Any, y: Any, sample_weight: Any) -> tuple[BlockTable, Any]:

@@ -16,8 +16,10 @@ from maxent._support.progress import Progress
 from maxent._support.threads import one_blas_thread
 from maxent.core.potentials import Potential
 from maxent.core.solvers import BlockFrankWolfe, choose
+from maxent.learn.solving import unless_it_fails
 from maxent.learn.structured.chain import Callback, ChainModel
 from maxent.learn.structured.discrimination import L2CRF, M3N
+from maxent.learn.structured.reading import list_of_sequences
 from maxent.learn.structured.sequences import number_labels, read_labels
 from maxent.rows.arrays import Array
 from maxent.rows.blocks.table import is_blocked
@@ -123,13 +125,18 @@ class ByFolds(ChainModel):
         """
         self._check_settings()
         self._refuse_for_series("the paths of the folds")
-        name = type(self).__name__
         if is_blocked(X):
             raise TypeError(
-                f"{name} takes sequences in memory: choose the constant with a part of them, and "
-                "give it to the model that is fitted in blocks"
+                f"{type(self).__name__} takes sequences in memory: choose the constant with a part "
+                "of them, and give it to the model that is fitted in blocks"
             )
+        with unless_it_fails(self):
+            return self._choose_and_fit(X, y, sample_weight, callback)
+
+    def _choose_and_fit(self, X: Any, y: Any, sample_weight: Any, callback: Any) -> Any:
+        name = type(self).__name__
         constants = self._constants()
+        X = X if isinstance(X, Tokens) else list_of_sequences(X)
         matrix, lengths = self._read(X, fit=True)
         labels = read_labels(name, y, lengths)
         if number_labels(labels).hidden:
@@ -142,6 +149,8 @@ class ByFolds(ChainModel):
         whole = Part(Tokens(matrix, lengths, names), labels, weight)
         with one_blas_thread():
             self._choose(constants, list(self._folds(whole, constants[0])))
+        if not weight.all():  # sequences of weight 0 have no part in the names
+            return super().fit(X, y, weight, callback)
         return super().fit(whole.tokens, labels, weight, callback)
 
     def _folds(self, whole: Part, constant: float) -> Iterator[Fold]:

@@ -29,6 +29,7 @@ from maxent.core.solvers import Solution
 from maxent.learn.parameters import positive
 from maxent.learn.solving import NO_SUPPORT, certified
 from maxent.learn.structured.chain import ChainModel, MarginSettings
+from maxent.learn.structured.reading import InUse
 from maxent.learn.structured.sequences import Labels
 from maxent.rows.arrays import Array, Tied
 
@@ -259,7 +260,7 @@ class MaxMarginModel(ChainModel):
     support_: Array
 
     def _keep_multipliers(
-        self, problem: Problem, solution: Solution, labels: Labels, weight: Array
+        self, problem: Problem, solution: Solution, labels: Labels, used: InUse
     ) -> None:
         """alpha_i = C a_i p_i on the paths other than y_i, as marginals of single labels."""
         count, p = len(labels.classes), solution.p
@@ -269,10 +270,11 @@ class MaxMarginModel(ChainModel):
         share[np.arange(len(share)), labels.states] = 0.0
         share *= self._pull(problem, p)
         share[share <= NO_SUPPORT] = 0.0
-        each = np.repeat((1.0 if self.C is None else float(self.C)) * weight, labels.lengths)
-        self.multipliers_ = sparse.csr_array(each[:, None] * share)
-        sequence = np.repeat(np.arange(len(labels.lengths)), labels.lengths)
-        self.support_ = np.unique(sequence[np.diff(self.multipliers_.indptr) > 0])
+        each = np.repeat((1.0 if self.C is None else float(self.C)) * used.weight, labels.lengths)
+        found = sparse.coo_array(each[:, None] * share)
+        place, shape = (used.positions[found.row], found.col), (used.n_positions, count)
+        self.multipliers_ = sparse.csr_array((found.data, place), shape=shape)
+        self.support_ = np.unique(np.repeat(used.rows, labels.lengths)[found.row])
 
     def _pull(self, problem: Problem, p: Any) -> float:
         return certified(problem, p)

@@ -164,9 +164,9 @@ class Matcher(StructuredEstimator):
         self, X: SequencesLike, y: SequencesLike, sample_weight: ArrayLike | None = None
     ) -> float:
         """The share of partners that are right, on average over the pairs of sets."""
-        found, true = self.predict(X), list(y)  # type: ignore[arg-type]
-        self._check_outputs(true, found, names=NAMES)
-        right = [np.mean(p == np.asarray(q)) for p, q in zip(found, true, strict=True)]
+        found = self.predict(X)
+        true = Birkhoff().decode(self._observed(found, y))
+        right = [np.mean(p == q) for p, q in zip(found, true, strict=True)]
         return float(np.average(right, weights=masses("sample_weight", sample_weight, len(right))))
 
     def _entropy(self) -> Entropy:
@@ -213,14 +213,25 @@ class Matcher(StructuredEstimator):
                     f"shapes {A.shape} and {B.shape}; fill the smaller set up with vectors that "
                     "stand for no partner"
                 )
+            if isinstance(chosen, str) and A.shape != B.shape:
+                raise ValueError(
+                    f"pair {i} of X has vectors of {A.shape[1]} and of {B.shape[1]} features: "
+                    f"{chosen!r} compares feature by feature, so both sets need the same ones; "
+                    "give a function as pair_features where they differ"
+                )
             block = np.asarray(features(A, B), dtype=np.float64)
         if block.ndim != 3 or block.shape[0] != block.shape[1] or 0 in block.shape:
             raise ValueError(
                 f"the features of pair {i} must have the shape (n, n, features), got {block.shape}"
             )
+        if not np.isfinite(block).all():
+            raise ValueError(
+                f"pair {i} of X contains NaN or infinity; impute or drop those vectors first"
+            )
         return block
 
     def _observed(self, blocks: list[Array], y: Any) -> Ragged:
+        """The matchings as vertices, each of as many partners as its sets have members."""
         self._check_outputs(y, blocks, names=NAMES)
         vertices = Birkhoff().encode(list(y))
         assert isinstance(vertices, Ragged)

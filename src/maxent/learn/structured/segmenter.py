@@ -17,7 +17,7 @@ from maxent.core.entropies import Shannon
 from maxent.core.problem import Problem
 from maxent.learn.linear.base import as_potential
 from maxent.learn.solving import CERTIFICATE, Posed, StructuredEstimator, mean_weights
-from maxent.learn.structured.reading import ReadsSequences, of_no_positions
+from maxent.learn.structured.reading import ReadsSequences, in_use, of_no_positions
 from maxent.learn.structured.sequences import check_classes, read_labels, sorted_classes
 from maxent.rows.arrays import Array, Tied
 from maxent.structured import SegmentMap, SemiMarkov
@@ -148,6 +148,7 @@ class SegmentClassifier(ReadsSequences, StructuredEstimator):
             )
 
     def _pose(self, X: Any, y: Any, sample_weight: Any) -> Posed:
+        X, y, weight, *_ = in_use(X, y, sample_weight)
         matrix, lengths = self._read(X, fit=True)
         labels = read_labels(type(self).__name__, y, lengths)
         if any(value is None for row in labels for value in row.tolist()):
@@ -167,7 +168,7 @@ class SegmentClassifier(ReadsSequences, StructuredEstimator):
             )
         own = iter(numbers.tolist())
         cut = [[(start, end, next(own)) for start, end, _ in segments] for segments in named]
-        weight = mean_weights(masses("sample_weight", sample_weight, len(lengths)), "sequences")
+        weight = mean_weights(weight, "sequences")
         domain = SemiMarkov(len(self.classes_), self.longest_)
         observed = domain.encode(cut, tied=True)
         self.kept_ = None

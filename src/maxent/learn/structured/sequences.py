@@ -15,6 +15,7 @@ from maxent.core.maps import ChainMap
 from maxent.rows.arrays import Array
 
 HIDDEN = -1  # the state of a position without a label
+TWO_KINDS = "y has texts and numbers for labels: give one of the two"
 
 
 @dataclass(frozen=True)
@@ -74,11 +75,7 @@ def read_labels(name: str, y: Any, lengths: Array) -> list[Array]:
         )
     given = list(y)
     labels = [np.asarray(sequence) for sequence in given]
-    if len(labels) != len(lengths):
-        raise ValueError(
-            f"X has {len(lengths)} sequences, y has {len(labels)}: give one sequence of labels "
-            "for each"
-        )
+    check_count(labels, len(lengths))
     for i, (row, length) in enumerate(zip(labels, lengths, strict=True)):
         if row.shape != (length,):
             raise ValueError(
@@ -90,8 +87,16 @@ def read_labels(name: str, y: Any, lengths: Array) -> list[Array]:
                 "where one is hidden"
             )
     if len({kind for row in given for kind in _kinds(row)}) > 1:
-        raise ValueError("y has texts and numbers for labels: give one of the two")
+        raise ValueError(TWO_KINDS)
     return labels
+
+
+def check_count(labels: list[Any], count: int) -> None:
+    """Refuse labels that are not those of so many sequences."""
+    if len(labels) != count:
+        raise ValueError(
+            f"X has {count} sequences, y has {len(labels)}: give one sequence of labels for each"
+        )
 
 
 def _kinds(row: Any) -> set[bool]:

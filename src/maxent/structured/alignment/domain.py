@@ -57,8 +57,14 @@ class Alignment(StructuredDomain):
     def __post_init__(self) -> None:
         for name in ("n", "m"):
             value = getattr(self, name)
-            if not isinstance(value, int | np.integer):
-                object.__setattr__(self, name, tuple(int(length) for length in value))
+            lengths = np.asarray(value)
+            if lengths.ndim > 1 or (lengths.size and lengths.dtype.kind not in "iu"):
+                raise ValueError(
+                    f"the lengths of an Alignment are an integer, or one for each row, got "
+                    f"{name}={value!r:.80}"
+                )
+            if lengths.ndim:
+                object.__setattr__(self, name, tuple(lengths.tolist()))
             if np.size(value) and np.min(value) < 1:
                 raise ValueError(f"the lengths of an Alignment are at least 1, got {name}={value}")
         if isinstance(self.n, tuple) != isinstance(self.m, tuple) or np.size(self.n) != np.size(

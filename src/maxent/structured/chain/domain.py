@@ -158,7 +158,7 @@ class Chain(StructuredDomain):
             for x in unary:
                 x[where] += extra
         own = Ragged.from_rows([x.reshape(-1) for x in unary])
-        if isinstance(transitions, list) and np.ndim(transitions[0]) == 3:
+        if isinstance(transitions, list) and transitions and np.ndim(transitions[0]) == 3:
             return self._written_out(unary, [as_float(x) for x in transitions])
         blocks = as_float(transitions)
         if blocks.ndim == 4:

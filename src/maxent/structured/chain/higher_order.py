@@ -91,7 +91,8 @@ class HigherOrderChain:
             Scores of the last run of every sequence.
         """
         unary = [self._runs(i, as_float(x)) for i, x in enumerate(nodes)]
-        if isinstance(transitions, list) and np.ndim(transitions[0]) == self.order + 2:
+        each = isinstance(transitions, list) and bool(transitions)
+        if each and np.ndim(transitions[0]) == self.order + 2:
             blocks: Any = [self._block(x) for x in transitions]
         else:
             blocks = self._block(transitions)

@@ -69,6 +69,7 @@ class Automaton(PathDomain):
                 f"the arcs of an Automaton are triples (from, label, to), got {self.arcs!r}"
             )
         whole = ends.ndim == 1 and ends.size and np.issubdtype(ends.dtype, np.integer)
+        whole = whole and isinstance(self.initial, int | np.integer)
         if not whole or min(steps[:, [0, 2]].min(), ends.min(), self.initial) < 0:
             raise ValueError(
                 f"states are integers >= 0, and some are final, got final={self.final!r} and "
@@ -113,7 +114,8 @@ class Automaton(PathDomain):
         >>> [word.tolist() for word in once.decode(once.vertices(4))]
         [[1, 0], [0, 1], [1, 1]]
         """
-        return cls(n_labels, *_ctc_arcs(tuple(int(x) for x in target), int(n_labels), int(blank)))
+        labels = whole_numbers(target, "the target of CTC")
+        return cls(n_labels, *_ctc_arcs(tuple(labels.tolist()), int(n_labels), int(blank)))
 
     @property
     def width(self) -> int:
@@ -160,8 +162,8 @@ class Automaton(PathDomain):
             raise TypeError("a word may have several paths of arcs, so it is no vertex of them")
         rows = []
         for i, word in enumerate(words):
-            given = np.asarray(word)
-            if not self._accepts(given):
+            given = whole_numbers(word, f"word {i}")
+            if not given.size or not self._accepts(given):
                 raise ValueError(f"word {i} is not accepted by the automaton: {given.tolist()}")
             vertex = np.zeros((given.size, self.width))
             vertex[np.arange(given.size), given] = 1
@@ -200,10 +202,21 @@ def collapse(labels: Sequence[int] | Array, blank: int = 0) -> list[int]:
     >>> collapse([0, 3, 3, 0, 3, 1])
     [3, 3, 1]
     """
-    given = np.asarray(labels, dtype=np.int64)
+    given = whole_numbers(labels, "an alignment of CTC")
     new = np.append(True, given[1:] != given[:-1]) if given.size else np.empty(0, bool)
     kept: list[int] = given[new & (given != blank)].tolist()
     return kept
+
+
+def whole_numbers(labels: Any, name: str) -> Array:
+    """A sequence of labels as a vector of integers."""
+    given = np.asarray(labels)
+    if given.ndim != 1 or (given.size and not np.issubdtype(given.dtype, np.integer)):
+        raise ValueError(
+            f"{name} is a sequence of integer labels, got {labels!r:.80} of shape {given.shape} "
+            f"and dtype {given.dtype}"
+        )
+    return given.astype(np.int64)
 
 
 def _ctc_arcs(

@@ -97,7 +97,7 @@ class PathDomain(StructuredDomain):
             value[group.index] = scores
             return out
 
-        batches = self._each_size(theta, best)
+        batches = self._each_size(theta, best, k)
         return value, batches
 
     def _sample(self, theta: Rows, n: int, rng: np.random.Generator) -> list[Rows]:
@@ -109,7 +109,7 @@ class PathDomain(StructuredDomain):
             group.run(sample_rows, uniform, out)
             return out
 
-        return self._each_size(theta, draws)
+        return self._each_size(theta, draws, n)
 
     def _project_support(self, theta: Rows, start: Sequence[Support] | None) -> list[Support]:
         from maxent.structured.paths.kernels.paths import project_row
@@ -201,11 +201,15 @@ class PathDomain(StructuredDomain):
         )
         return max(float(outside), float(best.fun))
 
-    def _each_size(self, theta: Rows, answer: Callable[[_Group], Array]) -> list[Rows]:
+    def _each_size(
+        self, theta: Rows, answer: Callable[[_Group], Array], batches: int = 1
+    ) -> list[Rows]:
         """Batches of rows, from answers (batches, rows, size) for the rows of each size."""
         if not isinstance(theta, Ragged):
             graph = self.paths(theta.shape[1])
             return list(answer(_Group(graph, np.arange(len(theta)), np.ascontiguousarray(theta))))
+        if not len(theta):
+            return [theta] * batches
         sizes = np.diff(theta.offsets)
         values: list[Array] = []
         for size in np.unique(sizes):
@@ -330,6 +334,7 @@ class Lattice(PathDomain):
     def decode(self, p: Any) -> list[Array]:
         """The numbers of the arcs of each row that is a vertex, along the path."""
         rows = as_rows(np.asarray(p))
+        self.paths(rows.shape[1])
         return [
             np.flatnonzero(row)[np.argsort(np.array(self.arcs)[np.flatnonzero(row), 0])]
             for row in rows

@@ -155,6 +155,12 @@ class SemiMarkov(PathDomain):
         [array([1., 0., 0., 2., 0., 0., 3., 4., 5.])]
         """
         c = self.n_labels
+        for name, given in (("begins", begins), ("ends", ends)):
+            if given is not None and len(given) != len(content):
+                raise ValueError(
+                    f"content is of {len(content)} sequences, {name} of {len(given)}: give one "
+                    "table for each"
+                )
         lengths, changes = as_float(durations), as_float(transitions)
         if lengths.shape != (self.longest, c) or changes.shape != (c, c):
             raise ValueError(
@@ -166,7 +172,7 @@ class SemiMarkov(PathDomain):
         for part, (name, given) in enumerate(
             (("content", blocks), ("begins", begins), ("ends", ends))
         ):
-            for i, x in enumerate(given or []):
+            for i, x in enumerate(() if given is None else given):
                 if np.shape(x) != (len(blocks[i]), c) or not len(x):
                     raise ValueError(
                         f"{name} of sequence {i} has the shape (positions, {c}), got {np.shape(x)}"
@@ -351,6 +357,12 @@ def check_segments(row: int, segments: list[Segment], n_labels: int, longest: in
     """Refuse what is no segmentation from position 0 on."""
     at = 0
     for segment in segments:
+        triple = isinstance(segment, Sequence | np.ndarray) and len(segment) == 3
+        if not (triple and all(isinstance(x, int | np.integer) for x in segment)):
+            raise ValueError(
+                f"segmentation {row} has the segment {segment!r}, where three integers (start, "
+                "end, label) are expected"
+            )
         start, end, label = segment
         if start != at or not start < end <= start + longest or not 0 <= label < n_labels:
             raise ValueError(

@@ -83,7 +83,8 @@ class Couplings(Domain):
         """Offsets of the rows in the flat values, and the shapes m, n of their matrices."""
         if isinstance(x, Ragged):
             sizes, inverse = np.unique(np.diff(x.offsets), return_inverse=True)
-            shapes = np.array([self._shape(int(size)) for size in sizes]).reshape(-1, 2)[inverse]
+            shapes = np.array([self._shape(int(size)) for size in sizes], np.int64)
+            shapes = shapes.reshape(-1, 2)[inverse]
             return x.offsets, shapes[:, 0].copy(), shapes[:, 1].copy()
         rows, size = x.shape
         m, n = self._shape(size)

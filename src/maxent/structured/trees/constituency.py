@@ -106,6 +106,13 @@ class ConstituencyTree(SpanDomain):
         return Ragged.from_rows(vertices)
 
     def _vertex(self, tree: Sequence[Span], n: int) -> Array:
+        for span in tree:
+            triple = isinstance(span, Sequence | np.ndarray) and len(span) == 3
+            if not (triple and all(isinstance(x, int | np.integer) for x in span)):
+                raise ValueError(
+                    f"a tree has the span {span!r}, where three integers (first, last, label) are "
+                    "expected"
+                )
         spans = sorted((int(first), int(last)) for first, last, _ in tree)
         expected = set(spans)
         if len(tree) != 2 * n - 1 or len(expected) != len(tree) or not _is_binary(expected, n):

@@ -48,12 +48,20 @@ class Tree(StructuredDomain):
     _graph: Any = field(init=False, repr=False, compare=False, default=None)
 
     def __post_init__(self) -> None:
+        pairs, counts = np.asarray(self.edges), np.asarray(self.n_states)
+        if pairs.size and (pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu"):
+            raise ValueError(f"the edges of a Tree are pairs of nodes, got {self.edges!r:.80}")
         edges = tuple((int(u), int(v)) for u, v in self.edges)
         object.__setattr__(self, "edges", edges)
-        if isinstance(self.n_states, int | np.integer):
-            states = (int(self.n_states),) * (1 + max((max(e) for e in edges), default=0))
+        if counts.ndim > 1 or (counts.size and counts.dtype.kind not in "iu"):
+            raise ValueError(
+                "n_states of a Tree is an integer, or one integer for each node, got "
+                f"{self.n_states!r:.80}"
+            )
+        if not counts.ndim:
+            states = (int(counts),) * (1 + max((max(e) for e in edges), default=0))
         else:
-            states = tuple(int(k) for k in self.n_states)
+            states = tuple(counts.tolist())
             object.__setattr__(self, "n_states", states)
         if not states or min(states) < 1:
             raise ValueError(f"every node of a Tree has at least one state, got {self.n_states!r}")
@@ -136,7 +144,7 @@ class Tree(StructuredDomain):
 
     def decode(self, p: Any) -> Array:
         """The state of each node: that of a vertex, the likeliest of marginals."""
-        rows = as_rows(np.asarray(p))
+        rows = self._check(as_rows(np.asarray(p)))
         first = self._graph.first
         each = [rows[:, a : a + k].argmax(axis=1) for a, k in zip(first, self._states, strict=True)]
         return np.stack(each, axis=1)

@@ -309,9 +309,9 @@ class _AlongBest(Operation, name="domain_max_marginals_vjp"):
     @staticmethod
     def run(theta: Tensor, v: Tensor, domain: str) -> Tensor:
         out = np.zeros(theta.shape)
-        for row, (scores, along) in zip(out, zip(*arrays(theta, v), strict=True), strict=True):
-            for entries, best in structures_with_each(domain_of(domain), scores):
-                row += along[entries] @ best
+        for i, (scores, along) in enumerate(zip(*arrays(theta, v), strict=True)):
+            for entries, best in structures_with_each(domain_of(domain), scores, i):
+                out[i] += along[entries] @ best
         return beside(out, theta)
 
     @staticmethod
@@ -326,8 +326,8 @@ class _MaxMarginals(Operation, name="domain_max_marginals"):
     def run(theta: Tensor, domain: str) -> Tensor:
         found = domain_of(domain)
         out = np.empty(theta.shape)
-        for row, scores in zip(out, *arrays(theta), strict=True):
-            row[:] = best_with_each(found, scores)
+        for i, scores in enumerate(*arrays(theta)):
+            out[i] = best_with_each(found, scores, i)
         return beside(out, theta)
 
     @staticmethod
