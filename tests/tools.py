@@ -104,6 +104,17 @@ def draw_nothing(patch: pytest.MonkeyPatch | None = None) -> None:
     patch.setattr(figure.Figure, "savefig", lambda self, file, **how: file.write(b"a picture"))
 
 
+def few_refits(patch: pytest.MonkeyPatch) -> None:
+    """Two refits for the bands of response curves, which are most of a small fit's time."""
+    judging = importlib.import_module("maxent.species.judging")
+    responses = judging.responses
+    patch.setattr(
+        judging,
+        "responses",
+        lambda *of, bootstrap, **how: responses(*of, bootstrap=min(bootstrap, 2), **how),
+    )
+
+
 def docs_extension(name: str):
     """A module of docs/_ext, which is in no package."""
     folder = str(Path(__file__).parents[1] / "docs" / "_ext")
