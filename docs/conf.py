@@ -35,6 +35,7 @@ extensions = [
     "results",
     "finishing",
     "sidebar",
+    "naming",
 ]
 if tags.has("quick"):  # noqa: F821 -- the build of the tests: no sources, plots or examples
     extensions.remove("sphinx.ext.viewcode")

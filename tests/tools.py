@@ -58,6 +58,36 @@ def skip_without_interpreter(numpy: str | None = None, triton: str | None = None
         pytest.skip(f"{together}: {reason}", allow_module_level=True)
 
 
+class Paper:
+    """Axes, and all that is asked of them, on which nothing is drawn: to make some takes longer."""
+
+    bounds = (0.0, 0.0, 1.0, 1.0)
+    height = 1.0
+
+    def __getattr__(self, name: str) -> "Paper":
+        return self
+
+    def __call__(self, *args, **how) -> "Paper":
+        return self
+
+    def __getitem__(self, key) -> "Paper":
+        return self
+
+    def __radd__(self, other) -> "Paper":
+        return self
+
+    def __iter__(self):
+        return iter(())
+
+    def get_xlim(self) -> tuple[float, float]:
+        return (0.0, 1.0)
+
+    get_ylim = get_xlim
+
+    def get_figheight(self) -> float:
+        return 1.0
+
+
 def draw_nothing(patch: pytest.MonkeyPatch | None = None) -> None:
     """Reports without drawing, until the patch is undone; in a worker, as long as it lives."""
     patch = patch or pytest.MonkeyPatch()
@@ -67,7 +97,22 @@ def draw_nothing(patch: pytest.MonkeyPatch | None = None) -> None:
     empty = figures.Picture("svg+xml", b'<svg xmlns="http://www.w3.org/2000/svg"/>', 100.0, 100.0)
     patch.setattr(figures, "_svg", lambda figure: empty)
     patch.setattr(maps, "_png", lambda figure, dpi, colours: empty)
+    paper = Paper()
+    for name in ("add_axes", "colorbar", "legend"):
+        patch.setattr(figure.Figure, name, lambda self, *args, **how: paper)
+    patch.setattr(figure.Figure, "axes", property(lambda self: paper, lambda self, axes: None))
     patch.setattr(figure.Figure, "savefig", lambda self, file, **how: file.write(b"a picture"))
+
+
+def few_refits(patch: pytest.MonkeyPatch) -> None:
+    """Two refits for the bands of response curves, which are most of a small fit's time."""
+    judging = importlib.import_module("maxent.species.judging")
+    responses = judging.responses
+    patch.setattr(
+        judging,
+        "responses",
+        lambda *of, bootstrap, **how: responses(*of, bootstrap=min(bootstrap, 2), **how),
+    )
 
 
 def docs_extension(name: str):

@@ -19,6 +19,7 @@ for name in ("starlette", "uvicorn", "rio_tiler"):
 needs("playwright.sync_api")
 rasterio = needs("rasterio")
 
+pytestmark = pytest.mark.usefixtures("quick_jobs")
 QUICK = {"jackknife": False, "bootstrap": 0, "permutations": 0, "cv": "none", "background": 400}
 
 

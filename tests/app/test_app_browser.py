@@ -23,6 +23,7 @@ for name in ("starlette", "uvicorn", "rio_tiler"):
 needs("playwright.sync_api")
 rasterio = needs("rasterio")
 
+pytestmark = pytest.mark.usefixtures("quick_jobs")
 QUICK = {"features": "lq", "jackknife": False, "bootstrap": 0, "permutations": 0, "cv": "none"}
 CORNERS = "t => { const b = t.getBoundingClientRect(); return [b.x, b.y, b.width, b.height] }"
 PRESENT = """() => {
@@ -67,7 +68,7 @@ def landscape(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def finished(landscape, tmp_path_factory):
+def finished(landscape, tmp_path_factory, quick_jobs, sketches):
     """A folder with a fit of everything, and another of less."""
     folder = tmp_path_factory.mktemp("finished") / "study"
     shutil.copytree(landscape, folder)
@@ -162,7 +163,7 @@ def tab(browser):
         one.context.close()
 
 
-def test_from_an_empty_page_to_why(study, tab):
+def test_from_an_empty_page_to_why(study, tab, real_jobs):
     """The whole path, as someone would go it who has never typed a command."""
     with served(study) as client:
         client.draft(settings=QUICK)
@@ -363,7 +364,7 @@ def test_where_maps_are_drawn(study, tab):
         one.sound()
 
 
-def test_stop_and_go_on(study, tab):
+def test_stop_and_go_on(study, tab, real_jobs):
     with served(study) as client:
         client.draft(
             records={"path": "occurrences.csv"},
@@ -796,7 +797,7 @@ def test_the_command_does_not_cover_the_map_of_a_phone(finished, tab):
 
 
 @pytest.fixture(scope="module")
-def several(landscape, tmp_path_factory):
+def several(landscape, tmp_path_factory, quick_jobs):
     """A run of three species, one of which has no record on the layers."""
     folder = tmp_path_factory.mktemp("several") / "study"
     shutil.copytree(landscape, folder)
@@ -820,6 +821,7 @@ def test_many_species_have_colours_and_states(several, tab):
         one = tab(client)
         page = one.page
         page.locator(".map .numbers canvas").first.wait_for()
+        page.locator(".species .dot").nth(2).wait_for()
         dots = page.locator(".species .dot").evaluate_all("all => all.map(d => d.style.background)")
         assert len(dots) == len(set(dots)) == 3
         states = page.get_by_role("group", name="species", exact=True).locator("tr")

@@ -32,6 +32,7 @@ for name in ("starlette", "uvicorn", "rio_tiler"):
     needs(name)
 rasterio = needs("rasterio")
 
+pytestmark = pytest.mark.usefixtures("quick_jobs")
 QUICK = {"features": "lq", "jackknife": False, "bootstrap": 0, "permutations": 0, "cv": "none"}
 
 
@@ -432,7 +433,7 @@ def slow(client, out):
     return number
 
 
-def test_a_fit_outlives_its_server_and_leaves_nothing_when_stopped(project):
+def test_a_fit_outlives_its_server_and_leaves_nothing_when_stopped(project, real_jobs):
     with served(project) as client:
         before = sorted(p.name for p in project.iterdir())
         number = slow(client, "stopped")
@@ -450,7 +451,7 @@ def test_a_fit_outlives_its_server_and_leaves_nothing_when_stopped(project):
         assert client.get("/api/state")["draft"]["choices"]["out"] == "stopped"
 
 
-def test_a_fit_stopped_at_its_very_start_is_stopped(client):
+def test_a_fit_stopped_at_its_very_start_is_stopped(client, real_jobs):
     """Before Python has come so far as to write an exit code."""
     client.draft(records={"path": "occurrences.csv"}, layers={"sources": ["layers"]}, out="begun")
     for _ in range(3):
@@ -459,7 +460,7 @@ def test_a_fit_stopped_at_its_very_start_is_stopped(client):
         assert client.ended(number)["status"] == "stopped"
 
 
-def test_a_killed_fit_is_lost(client, project):
+def test_a_killed_fit_is_lost(client, project, real_jobs):
     number = slow(client, "killed")
     pid = int((project / ".maxent-app" / "jobs" / str(number) / "pid").read_text().split()[0])
     os.killpg(pid, 9)

@@ -18,13 +18,14 @@ for name in ("starlette", "uvicorn", "rio_tiler"):
     needs(name)
 needs("playwright.sync_api")
 
+pytestmark = pytest.mark.usefixtures("quick_jobs")
 QUICK = {"jackknife": False, "bootstrap": 0, "permutations": 0, "cv": "none", "background": 400}
 COMPARED = {"features": ["l", "lq"], "multipliers": [1, 4], "folds": 3, "null": 4}
 COMPARED |= {"partial_roc": 20, "scoring": "auc"}
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory):
+def project(tmp_path_factory, quick_jobs):
     """A folder with a comparison that the page made."""
     folder = tmp_path_factory.mktemp("tuning") / "study"
     write_landscape(virtual_landscape(height=40, width=50, n_occurrences=60, seed=8), folder)

@@ -11,6 +11,7 @@ for name in ("starlette", "uvicorn", "rio_tiler"):
     needs(name)
 rasterio = needs("rasterio")
 
+pytestmark = pytest.mark.usefixtures("quick_jobs")
 QUICK = {"features": "lq", "permutations": 0, "cv": "none"}
 RECORDS = {"path": "occurrences.csv"}
 LAYERS = {"sources": ["layers"], "categorical": ["biome"]}

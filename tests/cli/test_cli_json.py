@@ -38,7 +38,7 @@ ALL = sorted(set(commands_of(typer.main.get_command(cli.main))) - SERVES)
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
+def runs(tmp_path_factory, sketches):
     """Command -> its arguments and its answer; each uses what the ones before it wrote."""
     here = tmp_path_factory.mktemp("answers")
     write_landscape(virtual_landscape(height=24, width=30, n_occurrences=50, seed=3), here)

@@ -8,6 +8,7 @@ from test_docs import DOCS, PAGES, ROOT, commands, name
 from typer.testing import CliRunner
 
 from maxent import cli, datasets
+from tools import few_refits
 
 FIRST = DOCS / "species.md"  # the other pages go on with what it fits
 
@@ -24,6 +25,7 @@ def a_small_place(tmp_path_factory, sketches):
     place = tmp_path_factory.mktemp("place")
     small = partial(datasets.virtual_landscape, height=40, width=50, n_occurrences=60, n_group=300)
     with pytest.MonkeyPatch.context() as patch:
+        few_refits(patch)
         patch.setattr("maxent.demo.species.virtual_landscape", small)
         island = small(seed=1)
         datasets.write_landscape(island, place)

@@ -26,7 +26,7 @@ from maxent.datasets.landscape import virtual_landscape, write_landscape
 from maxent.species.batch import job, outputs
 from maxent.species.fitting import one_species as fitting
 from maxent.species.fitting.settings import RULES
-from tools import lacking, needs
+from tools import few_refits, lacking, needs
 from waiting import LIMIT, until
 
 rasterio = needs("rasterio")
@@ -370,6 +370,7 @@ def test_the_demonstration_of_several_kinds_knows_its_truth(tmp_path, run, monke
 
 @pytest.mark.slow
 def test_the_demonstration_knows_its_truth(tmp_path, run, monkeypatch):
+    few_refits(monkeypatch)
     out = tmp_path / "demo"
     result = run("demo", "-o", out)
     assert result.exit_code == 0, result.output
