@@ -7,10 +7,15 @@ import runpy
 import subprocess
 import sys
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 
 import numba
+import numpy as np
 import pytest
+from llvmlite.binding import ffi
+from numba.core.targetconfig import TargetConfig
+from numba.core.types.functions import BaseFunction
 
 import maxent
 from maxent._support.compiling import kernels as compiling
@@ -267,6 +272,61 @@ def test_a_helper_is_compiled_once_for_all_constants_and_is_kept_from_python(tmp
         (result,) = names["_power"].overloads.values()
         assert not result.library._has_code
         assert len(list((tmp_path / "cache").rglob("*.nbi"))) == 1
+
+
+SUMS = """
+from maxent._support.compiling.kernels import njit
+
+@njit(cache=True)
+def twice(source, target):
+    for i in range(source.size):
+        target[i] = source[i] + source[i]
+"""
+
+
+def test_arrays_that_must_not_be_changed_need_no_code_of_their_own(tmp_path):
+    (tmp_path / "sums.py").write_text(SUMS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
+        twice = runpy.run_path(str(tmp_path / "sums.py"))["twice"]
+        source, target = np.arange(3.0), np.empty(3)
+        source.flags.writeable = False
+        for _ in range(2):  # as it is compiled, and by the code at hand
+            twice(source, target)
+            assert target.tolist() == [0, 2, 4]
+        twice(source.copy(), target)
+        assert target.tolist() == [0, 2, 4]
+        first, second = twice.overloads.values()
+        assert first is second
+        assert len(list((tmp_path / "cache").rglob("*.nbc"))) == 1
+
+
+MANY = """
+from maxent._support.compiling.kernels import njit
+
+@njit(cache=True)
+def mixed(x, k):
+    total = x[0] + k
+    for i in range(1, x.size):
+        total += x[i] * k + (x[i] > k) - (i % 3) // 2
+    return total
+"""
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_kernels_compile_to_the_same_with_and_without_shortcuts(cut, tmp_path, monkeypatch):
+    (tmp_path / "many.py").write_text(MANY)
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
+    if not cut:
+        monkeypatch.setattr(compiling, "shortcuts", lambda target: nullcontext())
+    before = TargetConfig.__eq__, BaseFunction.get_call_type, list(ffi.lib._lock._cblist)
+    mixed = runpy.run_path(str(tmp_path / "many.py"))["mixed"]
+    for dtype in (np.int64, np.float32, np.float64):
+        x = np.array([3, 1, 4, 1, 5], dtype)
+        expected = x[0] + 2 + sum(a * 2 + (a > 2) - (i % 3) // 2 for i, a in enumerate(x) if i)
+        assert mixed(x, 2) == expected
+    # numba is left as it was
+    assert before == (TargetConfig.__eq__, BaseFunction.get_call_type, ffi.lib._lock._cblist)
 
 
 def test_kernels_compile_where_numba_has_other_methods_inside(tmp_path, monkeypatch):

@@ -64,8 +64,8 @@ def test_labels(alpha, dtype, spread):
 
 @pytest.mark.parametrize("sparse_grad", [False, True])
 def test_proportions_one_by_one(sparse_grad):
-    given = layer(6, 20, 300)
-    target = proportions(6, 300, 3)
+    given = layer(6, 20, 150)
+    target = proportions(6, 150, 3)
     loss = mt.linear_fenchel_young_loss(
         *given[:2], target, 1.5, given[2], reduction="none", sparse_grad=sparse_grad
     )
@@ -107,9 +107,9 @@ def test_whole_rows_in_place(alpha, spread, bias):
 
 @pytest.mark.parametrize("used", [2, 0])
 def test_rows_that_do_not_count(used):
-    given = layer(6, 20, 300)
+    given = layer(6, 20, 150)
     target = torch.full((6,), -100)
-    target[:used] = torch.randint(300, (used,))
+    target[:used] = torch.randint(150, (used,))
     loss = mt.linear_fenchel_young_loss(*given[:2], target, 1.5, given[2])
     right, wide = reference(given, target, 1.5)
     assert_same(loss, given, right, wide, torch.float32)
@@ -126,8 +126,8 @@ def test_rows_that_do_not_count(used):
     ],
 )
 def test_settings(settings, dtype, spread):
-    given = layer(6, 20, 300, spread, dtype)
-    target = torch.randint(300, (6,))
+    given = layer(6, 20, 150, spread, dtype)
+    target = torch.randint(150, (6,))
     target[1] = -100
     loss = mt.linear_fenchel_young_loss(*given[:2], target, 1.5, given[2], **settings)
     right, wide = reference(given, target, 1.5, **settings)
@@ -142,7 +142,7 @@ def test_scores_that_overflow_end_at_the_cap():
 
 
 def test_statistics():
-    given = layer(6, 20, 300)
+    given = layer(6, 20, 150)
     settings = {"soft_cap": 2.5, "temperature": 0.4}
     target = labels(given, 1.5, settings)
     found = mt.linear_statistics(*given[:2], target, 1.5, given[2], top_k=2, **settings)
@@ -174,7 +174,7 @@ def test_bad_rows_and_labels():
 
 
 def test_distributions():
-    hidden, weight, bias = layer(6, 20, 300)
+    hidden, weight, bias = layer(6, 20, 150)
     found = mt.linear_entmax(hidden, weight, 1.5, bias)
     p = mt.entmax(linear(hidden, weight, bias).detach().double(), 1.5)
     dense = torch.zeros_like(p).scatter_add_(1, found.indices, found.probabilities.double())

@@ -3,6 +3,7 @@
 The interpreter is chosen when Triton is imported, so that these tests have a process of their own.
 """
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -69,6 +70,9 @@ def _half_the_time():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(interpreter, "_patch_lang", PatchOnce(interpreter._patch_lang))
         patch.setattr(interpreter, "_get_np_dtype", by_element(interpreter._get_np_dtype))
+        # whether whole numbers overflow is found out at each sum, and told in debugging alone
+        options = replace(interpreter.interpreter_builder.options, sanitize_overflow=False)
+        patch.setattr(interpreter.interpreter_builder, "options", options)
         yield
 
 
@@ -108,7 +112,14 @@ def exact(x, alpha):
     return torch.from_numpy(p)
 
 
-@pytest.mark.parametrize(("d", "alpha"), [(1, 1.5), (5, 1.25), *((27, alpha) for alpha in ALPHAS)])
+EVERY_WAY = [
+    *(("resident", 27, alpha) for alpha in ALPHAS),
+    *((plan, 27, alpha) for plan in PLACES for alpha in ONE_OF_EACH_KIND),
+    *((plan, *small) for plan in ("resident", *PLACES) for small in ((1, 1.5), (5, 1.25))),
+]
+
+
+@pytest.mark.parametrize(("plan", "d", "alpha"), EVERY_WAY, indirect=["plan"])
 def test_maps(plan, d, alpha):
     x = scores(d)
     p = _triton.tsallis_map(x, alpha)
@@ -169,8 +180,16 @@ def test_an_alpha_for_each_row(plan, alphas):
         assert (p[row].double() - exact(x[row : row + 1], alpha)[0]).abs().max() < 1e-6
 
 
+GAPS = [(3.0, 0.2), (7.0, 0.16), (8.0, 0.13), (10.0, 0.1), (12.0, 1e-3)]
+
+
 @pytest.mark.parametrize(
-    ("alpha", "gap"), [(3.0, 0.2), (7.0, 0.16), (8.0, 0.13), (10.0, 0.1), (12.0, 1e-3)]
+    ("plan", "alpha", "gap"),
+    [
+        *(("resident", *gap) for gap in GAPS),
+        *((plan, *gap) for plan in PLACES for gap in (GAPS[1], GAPS[-1])),
+    ],
+    indirect=["plan"],
 )
 def test_a_small_share_is_known_to_all_digits(plan, alpha, gap):
     # two scores: z + (z^m + m gap)^(1/m) = 1, where thresholds in float64 have too few digits
@@ -194,14 +213,23 @@ def test_short_types_are_right_to_their_last_place(plan, dtype, digits):
     assert ((p.double() - right).abs() <= 2 * right * 2.0**-digits + 6e-8).all()
 
 
+MEANS = [("mean", False), ("sum", False), ("mean", True), ("sum", True)]
+
+
 @pytest.fixture
 def on_device(monkeypatch):
     """The fused losses for CPU tensors."""
     monkeypatch.setattr(_dispatch, "_module", lambda name, x: _triton if name == "triton" else None)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize(
+    ("plan", "reduction", "weighted"),
+    [
+        *(("resident", reduction, weighted) for reduction, weighted in MEANS),
+        *((plan, *mean) for plan in PLACES for mean in (MEANS[0], MEANS[-1])),
+    ],
+    indirect=["plan"],
+)
 def test_the_fused_loss_is_the_plain_one(plan, on_device, reduction, weighted):
     target = torch.tensor([3, 20, 5, -100])
     weight = torch.linspace(0.5, 2.0, 27) if weighted else None

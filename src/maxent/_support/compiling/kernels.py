@@ -35,6 +35,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from maxent._support import locks
 from maxent._support.compiling import switches
 from maxent._support.compiling.linking import linking
+from maxent._support.compiling.shortcuts import shortcuts
 from maxent._support.threads import num_threads
 
 _DIGEST = hashlib.sha256().digest_size
@@ -197,14 +198,30 @@ def _compile_in_one_process(kernel, cache):
         # numba's own lock comes first: threads would wait for each other's files otherwise
         with global_compiler_lock:
             args, _ = sigutils.normalize_signature(signature)
+            if (writable := tuple(map(_writable, args))) != tuple(args):
+                entry = compile_once(writable)
+                kernel._insert([argument._code for argument in args], entry)
+                kernel.overloads[tuple(args)] = kernel.overloads[writable]
+                return entry
             ready = partial(cache.holds, signature, kernel.targetctx)
             if tuple(args) in kernel.overloads or ready():
                 return compile_now(signature)
             _tell(cache.cache_path)
-            with cache.locked(ready), linking(kernel.targetctx.codegen()):
+            target = kernel.targetctx
+            with cache.locked(ready), linking(target.codegen()), shortcuts(target):
                 return compile_now(signature)  # which looks into the cache again
 
     vars(kernel)["compile"] = compile_once
+
+
+def _writable(type_):
+    """What a kernel is compiled for in place of an array that must not be changed.
+
+    numba would compile it once more; kernels write to nothing but the arrays that we make for it.
+    """
+    if isinstance(type_, types.Array) and not type_.mutable:
+        return type_.copy(readonly=False)
+    return type_
 
 
 def _tell(folder):

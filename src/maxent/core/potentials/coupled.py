@@ -137,13 +137,15 @@ class Coupled(Potential):
         pull = (np.sqrt(high) - np.sqrt(low)) / (np.sqrt(high) + np.sqrt(low))
         fixed = self._times(v, 0.5)
         u = self.inner.prox_conjugate(fixed / high, step / high)
+        # beside the terms of the slope a small u has few digits, and they come and go
+        rounding = _STILL * float(np.abs(fixed).max(initial=0.0)) / high
         ahead, idle = u, 0
         for _ in range(_STEPS):
             slope = self._times(ahead, 1.0) - fixed
             new = self.inner.prox_conjugate(ahead - slope / high, step / high)
             moved = float(np.abs(new - u).max(initial=0.0))
             ahead, u = new + pull * (new - u), new
-            still = moved <= _STILL * float(np.abs(u).max(initial=0.0))
+            still = moved <= max(rounding, _STILL * float(np.abs(u).max(initial=0.0)))
             idle = idle + 1 if still else 0
             if idle == _IDLE:
                 break

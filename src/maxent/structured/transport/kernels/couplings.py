@@ -463,16 +463,22 @@ def jvp_rows(values, offsets, m, n, kl, tangent, out, start, stop):
         weights, q, y = np.empty((size, size)), np.empty(size), np.empty(size)
         _graph(p, kl, weights, q)
         if not kl:
-            p = np.where(p > 0.0, 1.0, 0.0)
+            for i in range(len(p)):
+                for j in range(size):
+                    p[i, j] = 1.0 if p[i, j] > 0.0 else 0.0
         rhs = np.zeros(size)
         for i in range(len(p)):
-            v[i] -= _mean(p[i], v[i])
-            rhs += p[i] * v[i]
+            mean = _mean(p[i], v[i])
+            for j in range(size):
+                v[i, j] -= mean
+                rhs[j] += p[i, j] * v[i, j]
         solve(weights, np.zeros(size), rhs, y)
         for i in range(len(p)):
-            v[i] -= y
-            v[i] -= _mean(p[i], v[i])
-            v[i] *= p[i]
+            for j in range(size):
+                v[i, j] -= y[j]
+            mean = _mean(p[i], v[i])
+            for j in range(size):
+                v[i, j] = (v[i, j] - mean) * p[i, j]
         _write(v, out[part], m[row], n[row])
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from maxent._support.compiling.copying import copy_block
 from maxent._support.compiling.kernels import njit
 from maxent.structured.trees.kernels.cut_multipliers import (
     NEAR,
@@ -237,7 +238,7 @@ def _violated_on_the_way(p, within, cuts, m):
         m, violated = _violated(there, cuts, m, NEAR)
         if violated > 0.0:
             break
-        within[:] = there
+        copy_block(there, within)
         share = 0.5 * (1.0 + share)
     violated = 0.0
     for s in range(known, m):
