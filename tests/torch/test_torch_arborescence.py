@@ -200,7 +200,7 @@ BAD = [
     (lambda: mts.ArborescenceLoss("crf", cost=1.0), ValueError, "not in 'crf'"),
     (lambda: mts.ArborescenceLoss("hinge", cost=-1.0), ValueError, "finite number >= 0"),
     (lambda: mts.arborescence_marginals(ZERO, GAP), ValueError, "row 1 has a gap"),
-    (lambda: mts.arborescence_marginals(ZERO, GAP[0]), ValueError, "one per graph, or a mask"),
+    (lambda: mts.arborescence_marginals(ZERO, GAP[0]), ValueError, "one per graph, or a bool mask"),
     (
         lambda: mts.arborescence_argmax(ZERO, torch.tensor([3, 0])),
         ValueError,

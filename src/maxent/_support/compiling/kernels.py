@@ -22,6 +22,7 @@ from contextlib import contextmanager, suppress
 from functools import cache as remembered
 from functools import partial
 from itertools import count
+from operator import attrgetter
 from pathlib import Path
 from types import FunctionType
 
@@ -31,6 +32,7 @@ from numba import types
 from numba.core import sigutils
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.dispatcher import Dispatcher
 
 from maxent._support import locks
 from maxent._support.compiling import switches
@@ -38,6 +40,7 @@ from maxent._support.compiling.linking import linking
 from maxent._support.compiling.shortcuts import shortcuts
 from maxent._support.threads import num_threads
 
+_code = attrgetter("_code")  # the number by which numba knows a type
 _DIGEST = hashlib.sha256().digest_size
 _PATIENCE = 120.0  # seconds for another process to compile a kernel; one that stands still has none
 _PAUSE = 0.02
@@ -200,7 +203,7 @@ def _compile_in_one_process(kernel, cache):
             args, _ = sigutils.normalize_signature(signature)
             if (writable := tuple(map(_writable, args))) != tuple(args):
                 entry = compile_once(writable)
-                kernel._insert([argument._code for argument in args], entry)
+                Dispatcher._insert(kernel, list(map(_code, args)), entry)
                 kernel.overloads[tuple(args)] = kernel.overloads[writable]
                 return entry
             ready = partial(cache.holds, signature, kernel.targetctx)

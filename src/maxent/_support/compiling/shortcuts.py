@@ -21,6 +21,7 @@ from numba.core.types.functions import BaseFunction
 _OPERATORS = {f for f in vars(operator).values() if inspect.isbuiltin(f)}
 _PARAMETERS = ["self", "context", "args", "kws"]
 _meanings = {}
+_values = operator.attrgetter("_values")  # options that were set
 
 
 @contextmanager
@@ -82,7 +83,7 @@ def _options():
     hashes = {}
 
     def alike(self, other):
-        return (type(self) is type(other) and self._values == other._values) or compared(
+        return (type(self) is type(other) and _values(self) == _values(other)) or compared(
             self, other
         )
 
