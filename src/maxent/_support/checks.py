@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
@@ -66,6 +67,13 @@ def cuts(name: str, values: Any, total: int, least: int = 0) -> None:
         raise ValueError(f"{name} must grow from 0 to {total}, got {values!r:.60}")
     if (np.diff(values) < least).any():
         raise ValueError(f"{name} must grow by {least} or more from entry to entry")
+
+
+def triple(what: str, value: Any, fields: str) -> None:
+    """Complain unless this is a sequence of three integers."""
+    three = isinstance(value, Sequence | np.ndarray) and len(value) == 3
+    if not (three and all(isinstance(x, int | np.integer) for x in value)):
+        raise ValueError(f"{what} {value!r}, where three integers ({fields}) are expected")
 
 
 def _vector(name: str, values: Any, size: int, kind: str, words: str) -> None:

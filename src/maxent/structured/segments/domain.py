@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from maxent import io
+from maxent._support.checks import triple
 from maxent.core.domains.active_set import Support
 from maxent.core.domains.base import each_row
 from maxent.rows.arrays import Array, Ragged, Rows, Tied, as_float, as_rows, take_row
@@ -357,12 +358,7 @@ def check_segments(row: int, segments: list[Segment], n_labels: int, longest: in
     """Refuse what is no segmentation from position 0 on."""
     at = 0
     for segment in segments:
-        triple = isinstance(segment, Sequence | np.ndarray) and len(segment) == 3
-        if not (triple and all(isinstance(x, int | np.integer) for x in segment)):
-            raise ValueError(
-                f"segmentation {row} has the segment {segment!r}, where three integers (start, "
-                "end, label) are expected"
-            )
+        triple(f"segmentation {row} has the segment", segment, "start, end, label")
         start, end, label = segment
         if start != at or not start < end <= start + longest or not 0 <= label < n_labels:
             raise ValueError(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from maxent import io
+from maxent._support.checks import triple
 from maxent.rows.arrays import Array, Ragged, Rows, as_float, as_rows, flat
 from maxent.structured.trees.charts import constituency_chart
 from maxent.structured.trees.spans import SpanDomain
@@ -107,12 +108,7 @@ class ConstituencyTree(SpanDomain):
 
     def _vertex(self, tree: Sequence[Span], n: int) -> Array:
         for span in tree:
-            triple = isinstance(span, Sequence | np.ndarray) and len(span) == 3
-            if not (triple and all(isinstance(x, int | np.integer) for x in span)):
-                raise ValueError(
-                    f"a tree has the span {span!r}, where three integers (first, last, label) are "
-                    "expected"
-                )
+            triple("a tree has the span", span, "first, last, label")
         spans = sorted((int(first), int(last)) for first, last, _ in tree)
         expected = set(spans)
         if len(tree) != 2 * n - 1 or len(expected) != len(tree) or not _is_binary(expected, n):
