@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+from tools import needs
+
+torch = needs("torch")
 
 import maxent as mx  # noqa: E402
 import maxent.torch as mt  # noqa: E402

@@ -191,7 +191,7 @@ def test_repetitions():
 
 
 def test_tokens_come_back_as_text(tmp_path):
-    pytest.importorskip("tokenizers")
+    needs("tokenizers")
     page = "Größe: the size of a file, in bytes.\n" * 3
     tokenizer = text.tokenizer_of(iter([page]), 300)
     tokenizer.save(str(tmp_path / "tokenizer.json"))

@@ -2,7 +2,9 @@
 
 import pytest
 
-torch = pytest.importorskip("torch")
+from tools import needs
+
+torch = needs("torch")
 
 import maxent as mx  # noqa: E402
 import maxent.torch as mt  # noqa: E402
