@@ -90,12 +90,7 @@ def test_few_trees_take_over_where_cuts_become_many(root: str, weight: float, ac
     assert [len(supports) for supports in active_sets] == [1]
     assert active_sets[0][0] is not None  # settled within its limit
     assert trees.contains(found).all()
-    assert gaps(trees, theta, found) < 1e-9
-    # cuts alone find the same
-    by_cuts, settled = np.zeros(theta.size), np.zeros(1, bool)
-    trees._by_cuts(theta, 0.0, settled, by_cuts)
-    assert settled.all()
-    np.testing.assert_allclose(by_cuts, found[0], atol=1e-8)
+    assert gaps(trees, theta, found) < 1e-9  # so no point of the domain is nearer
 
 
 def test_steps_that_go_too_far_are_taken_back() -> None:
